@@ -9,7 +9,7 @@ from flows.orchestration.task_arguments import unlooked
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
-from tasks.driver.kept_calls import KeptCalls
+from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan, plan_build
 from tasks.planning.builds.build_report import BuildReport, report_of
 from tasks.planning.builds.built_folder import require_place, write_built
@@ -67,10 +67,10 @@ def build_dataset(
             return report_of(plan, built, files, stored_calls)
 
 
-def _stored_calls(plan: BuildPlan, board: Board) -> KeptCalls:
+def _stored_calls(plan: BuildPlan, board: Board) -> StoredCalls:
     """Return the build's stored answers. Each new answer updates the progress display."""
     board.stage(plan.request.what, STAGE, sum(plan.estimate.values()), unit="calls")
-    return KeptCalls(
+    return StoredCalls(
         plan.folder,
         lambda **amounts: board.report({"stage": STAGE, "faults": 0, "turns": 0, **amounts}),
     )

@@ -224,9 +224,8 @@ def _run_night(
         tonight.await_preparation()
         tonight.servers.measure()
         begin_event_record(notify, tonight.home)
-        publish_results(
-            [report.run_id for report in reports if report.run_id], home=str(tonight.home.path)
-        )
+        publishable = [report.run_id for report in reports if report.run_id]
+        publish_results(publishable, str(tonight.home.path), call=tonight.in_warehouse_process)
         tonight.board.end()
         _record_publication(tonight, len(times))
         tonight.reports = reports = as_published(tonight.home, reports)

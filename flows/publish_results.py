@@ -1,6 +1,7 @@
 """Flow that publishes the lake as the warehouse for readers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from prefect import flow
 
@@ -11,16 +12,23 @@ from tasks.storage.home import find_home
 
 @flow(name="publish_results", flow_run_name="publish", validate_parameters=False)
 def publish_results(
-    run_ids: Sequence[str] | None = None, home: str | None = None, rebuild: bool = False
+    run_ids: Sequence[str] | None = None,
+    home: str | None = None,
+    rebuild: bool = False,
+    call: Callable[..., Any] | None = None,
 ) -> str:
     """Publish some runs, or the whole lake, and return the warehouse's path.
 
     Readers never see a partial publication.
 
+    Args:
+        call: See `publish_to_warehouse`.
+
     Raises:
         ParleyError: Another process publishes, or the lake cannot be read. The old warehouse stays.
     """
-    return publish(find_home(home), None if run_ids is None else tuple(run_ids), rebuild=rebuild)
+    chosen = None if run_ids is None else tuple(run_ids)
+    return publish(find_home(home), chosen, rebuild=rebuild, call=call)
 
 
 def published_count(reports: Sequence[RunReport]) -> int:

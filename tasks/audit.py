@@ -1,4 +1,4 @@
-"""Stage `audit`: audit a run's passes on Dask workers. Their tests run again with altered expectations (decoys)."""
+"""Stage `audit`: repeat passed tests with altered expectations (decoys), on Dask workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,15 @@ from tasks.worker.jobs import AuditItem, AuditShard, RunContext
 
 _LOST = "the audit could not run: its worker process died"
 _PROGRAMS = 8
-"""Programs of a shard: an audit takes several sandbox runs, and a kill costs the shards under way."""
+"""Number of programs per shard.
+
+An audit takes several sandbox runs, and a killed worker loses its shards in flight.
+"""
 
 
 @dataclass
 class AuditDone(StageResult):
-    """The stage's results."""
+    """Result of the stage."""
 
     rows: tuple[ForgeryAudit, ...] = ()
 
@@ -35,12 +38,12 @@ class AuditDone(StageResult):
 
 @task(name="audit", task_run_name="audit {title}", **OPTIONS)
 def audit(stage: "AuditStage", title: str, on_result: OnResult = lambda _: None) -> AuditDone:
-    """Audit each program once, and write the run's `forgery_audit`. No program that the run has audited is audited again."""
+    """Audit each program once, and write the run's `forgery_audit`. Stored audits are reused."""
     return run_stage(stage, on_result)
 
 
 class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
-    """Programs that an audit draws; pending are those with a pass that has no audit."""
+    """Programs of an audit. Pending are those with a pass that has no audit."""
 
     run_shard = staticmethod(audit_shard)
 

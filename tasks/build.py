@@ -1,4 +1,4 @@
-"""Prefect task: a construction's calls and programs, in the driver, on an event loop of its own."""
+"""Prefect task: calls and programs of a construction, on an event loop in the driver."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -11,8 +11,8 @@ from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
-from tasks.driver.kept_calls import KeptCalls, KeptModel, open_build_book
 from tasks.driver.own_loop import OwnLoop
+from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.language.opening import open_model
@@ -27,38 +27,38 @@ from tasks.worker.program_book import BookReader, ProgramBook
 @task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
 def construct(
     plan: BuildPlan,
-    kept: KeptCalls,
+    calls: StoredCalls,
     title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     find_embedder: Callable[[], EmbedderAccess],
     budget_meter: BudgetMeter | None = None,
 ) -> Constructed:
-    """Run the construction. Each answer and verdict is kept as it comes; kept ones are not asked for again.
+    """Run the construction. Each answer and verdict is stored as it arrives, and reused.
 
-    It is not tried again by itself: its models have waited for their endpoints already.
+    Prefect does not retry the task, because its models have waited for their endpoints already.
 
     Args:
-        find_served: starts the servers that the models need, and tells where they are. It is called where a first answer is not
-            kept, so that nothing is started for a build that is known.
-        find_embedder: as `find_served`, for the embedder.
-        budget_meter: what models and embedder are paid from; None where there is no cap.
+        find_served: Starts the models' servers and returns their endpoints. Called at the first
+            answer that is not stored, so that a complete build starts nothing.
+        find_embedder: The same for the embedder.
+        budget_meter: Caps of the invocation, or None.
 
     Raises:
-        InfraError: an endpoint or the sandbox failed.
-        BudgetSpent: a cap is met.
-        ParleyError: the construction itself did.
+        InfraError: An endpoint or the sandbox failed.
+        BudgetSpent: A cap is reached.
+        ParleyError: The construction failed.
     """
     loop = OwnLoop()
     models = {
-        role.role: KeptModel(
+        role.role: ReusingModel(
             role.model,
             role.role,
-            kept,
+            calls,
             _opener(plan, place, lambda: loop.in_main_thread(find_served), budget_meter),
         )
         for place, role in enumerate(plan.spec.roles)
     }
-    book = open_build_book(plan, kept) if plan.construction.runs_programs else None
+    book = open_build_book(plan, calls) if plan.construction.runs_programs else None
     vectors = None
     if plan.spec.embedder is not None:
         access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
@@ -76,11 +76,11 @@ def construct(
         resources={name: Path(place) for name, place in plan.request.resources.items()},
     )
     try:
-        return loop.run(_constructed(plan, request, kept, models, vectors))
+        return loop.run(_constructed(plan, request, calls, models, vectors))
     finally:
         if book is not None:
             book.close()
-        kept.close()
+        calls.close()
 
 
 def _require_book(plan: BuildPlan, book: ProgramBook | None) -> ProgramBook:
@@ -97,7 +97,7 @@ def _opener(
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
-    who, endpoint, asked = plan.models[place]
+    who, endpoint, model_request = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:
@@ -108,9 +108,9 @@ def _opener(
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
                 problem=problems[problem_id], turn=turn
             ),
-            check_served_model=asked.check_served_model,
-            timeout_s=asked.timeout_s,
-            patience_s=asked.patience_s,
+            check_served_model=model_request.check_served_model,
+            timeout_s=model_request.timeout_s,
+            patience_s=model_request.patience_s,
         )
         return metered(model, budget_meter)
 
@@ -120,19 +120,19 @@ def _opener(
 async def _constructed(
     plan: BuildPlan,
     request: ConstructionRequest,
-    kept: KeptCalls,
-    models: Mapping[str, KeptModel],
+    calls: StoredCalls,
+    models: Mapping[str, ReusingModel],
     vectors: Vectors | None,
 ) -> Constructed:
     try:
         return await plan.construction.construct(request)
     except (
         Exception
-    ) as error:  # any: a plug-in's construction may raise whatever it likes; it is named below
-        await kept.drain()
+    ) as error:  # A plug-in's construction may raise any exception. It is named below.
+        await calls.drain()
         own = _own(error)
         if own is not None:
-            raise own from None  # it is the error itself, or one of its group: no cause of its own
+            raise own from None  # The error is the cause itself, or one of its group.
         raise _failure(error, plan.request.what) from error
     finally:
         for model in models.values():
@@ -142,20 +142,20 @@ async def _constructed(
 
 
 def _failure(error: BaseException, what: str) -> ParleyError:
-    """Another's error, in one line with its place in the construction."""
+    """Return a foreign error as one line with its place in the construction."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place = traceback.extract_tb(error.__traceback__)[-1]
-    said = plain_line(f"{type(error).__name__}: {error}")
+    message = plain_line(f"{type(error).__name__}: {error}")
     return ParleyError(
-        f"{what}: its construction failed ({said}, in {place.name} of {Path(place.filename).name}:{place.lineno})."
-        " All answers are kept"
+        f"{what}: its construction failed ({message}, in {place.name} of "
+        f"{Path(place.filename).name}:{place.lineno}). All answers are stored"
     )
 
 
 def _own(error: BaseException) -> ParleyError | OSError | None:
-    """Parley's own error, wherever in a group it stands."""
+    """Return Parley's own error from a group of any depth."""
     if isinstance(error, (ParleyError, OSError)):
         return error
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return next((found for one in within if (found := _own(one)) is not None), None)
+    return next((own for inner in within if (own := _own(inner)) is not None), None)

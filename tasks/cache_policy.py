@@ -1,7 +1,8 @@
-"""How Prefect treats our tasks: the one cache policy, and the failures that are worth another try.
+"""Options of all Prefect tasks: no cache, and retries after failures that may pass.
 
-The lake and the journal say what is done, and every task asks them first. Prefect's own cache could only repeat their answer, or
-contradict it after files were removed, since a hit does not look for them. So it is off. See decision 0006.
+The lake and the journal record what is done, and every task checks them first. Prefect's cache
+could only repeat that, or contradict it after files were removed, because a hit does not look for
+them. See decision 0006.
 """
 
 from typing import Any
@@ -16,7 +17,10 @@ RETRY_DELAY_S = 5
 
 
 def is_worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
-    """Whether a failed task may succeed when run again: faults of machine or service, not wrong requests or failed checks."""
+    """Return True if a failed task may succeed when run again.
+
+    Faults of machine or service may pass. Wrong requests and failed checks do not.
+    """
     error = state.result(raise_on_failure=False)
     return isinstance(error, InfraError) or not isinstance(error, ParleyError)
 
@@ -27,4 +31,4 @@ OPTIONS: dict[str, Any] = {
     "retry_delay_seconds": RETRY_DELAY_S,
     "retry_condition_fn": is_worth_retrying,
 }
-"""Options of every task of ours."""
+"""Options of every task."""

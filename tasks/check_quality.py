@@ -1,6 +1,6 @@
-"""Prefect task: the quality suites between the stages."""
+"""Prefect task: quality checks between the stages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from schemas.audit import ForgeryAudit
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
-from schemas.lake.records import QualityCheck, RunEpisode
-from schemas.lake.rows import ModelRows, to_arrow
+from schemas.lake.packed_rows import PackedRows
+from schemas.lake.records import QualityCheck
+from schemas.lake.rows import to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
@@ -27,15 +28,16 @@ from warehouse.checks import (
     index_path,
     problem_digests,
 )
+from warehouse.lake import LakeRows
 from warehouse.publication import seal
 
-CheckTable = Callable[[str, pa.Table, CheckContext], list[QualityCheck]]
-"""(table, rows, context) -> a check for each rule."""
+CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
+"""Function (table, rows, context) -> one check per rule."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """All checks of a run: blocking failures, and where their docs begin."""
+    """All checks of a run: blocking failures, and the first page of their docs."""
 
     failures: tuple[QualityCheck, ...]
     docs_path: str | None
@@ -44,21 +46,21 @@ class Checked:
 
 
 class StoppedByCheck(ParleyError):
-    """A blocking expectation failed on a table. Nothing more is made from the table."""
+    """A blocking expectation failed on a table. Later stages do not use the table."""
 
 
 class QualityGate:
-    """Checks a run's tables one after the other and keeps what they found. A blocking failure raises StoppedByCheck.
+    """Quality checks of a run's tables. A blocking failure raises StoppedByCheck.
 
     Args:
-        plan: the run.
-        title: name of its task runs.
-        check_table: as `warehouse.checks.check_table`, in this process or in another.
+        plan: Plan of the run.
+        title: Title of the task runs.
+        check_table: `warehouse.checks.check_table`, in this process or in another.
     """
 
     def __init__(self, plan: RunPlan, title: str, check_table: CheckTable) -> None:
         self._plan, self._title, self._check_table = plan, title, check_table
-        self._found: list[QualityCheck] = []
+        self._checks: list[QualityCheck] = []
         self._sealed: dict[str, str] = {}
 
     def dialogs(self) -> None:
@@ -67,7 +69,7 @@ class QualityGate:
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
         self._check(
             "dialogs",
-            self._plan.staged.dialogs.table(),
+            self._staged("dialogs"),
             problem_digests=problem_digests(problems),
             context_turns=turns,
         )
@@ -77,13 +79,13 @@ class QualityGate:
         staged = self._plan.staged
         self._check(
             "problems",
-            staged.problems.table(),
+            self._staged("problems"),
             n_input=staged.n_input,
             n_quarantined=len(staged.quarantined),
         )
 
-    def episodes(self, episodes: pa.Table) -> None:
-        """Check the run's episodes, given as rows of the table."""
+    def episodes(self) -> None:
+        """Check the run's episodes."""
         plan = self._plan
         digests = plan.dataset.digests.to_pylist()
         rounds = (
@@ -92,13 +94,15 @@ class QualityGate:
             else None
         )
         self._seal("episodes", "run_episodes")
-        contained = plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+        parts, names = plan.lake.parts("run_episodes", **plan.keys), ("problem_id", "sample")
+        contained = plan.lake.read_arrow("run_episodes", parts, ["episode_id", *names])
+        ids, *facts = (contained[name].to_pylist() for name in ("episode_id", *names))
         self._check(
             "episodes",
-            episodes,
+            plan.episodes.chosen(plan.members.ids),
             wanted_episodes=frozenset(plan.members.ids.to_pylist()),
             episode_facts=self._facts,
-            contained_episodes={c.episode_id: (c.problem_id, c.sample) for c in contained},
+            contained_episodes=dict(zip(ids, zip(*facts, strict=True), strict=True)),
             check_served_model=plan.request.model.check_served_model or None,
             dialog_rounds=rounds,
         )
@@ -106,10 +110,14 @@ class QualityGate:
     def test_verdicts(
         self,
         verdicts: pa.Table,
-        episodes: ModelRows[Episode],
+        episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str]],
     ) -> None:
-        """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
+        """Check the verdicts of these episodes.
+
+        Args:
+            expected: (episode id, turn, instruction id) of each required verdict.
+        """
         self._seal("test_verdicts")
         if not self._plan.runs_programs:
             return
@@ -125,7 +133,11 @@ class QualityGate:
     def forgery_audit(
         self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]
     ) -> None:
-        """Check the audit's rows; `expected` holds the verdict id of each audited pass by episode, turn and instruction."""
+        """Check the audit's rows.
+
+        Args:
+            expected: Verdict id of each audited pass, by episode, turn and instruction.
+        """
         if not self._plan.audits:
             return
         self._seal("forgery_audit")
@@ -134,10 +146,14 @@ class QualityGate:
     def judgements(
         self,
         judged: Sequence[JudgeVerdict],
-        episodes: ModelRows[Episode],
+        episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str, str]],
     ) -> None:
-        """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
+        """Check the judgements.
+
+        Args:
+            expected: (episode id, turn, rubric, dimension) of each required judgement.
+        """
         plan = self._plan
         if not plan.judges:
             return
@@ -157,56 +173,67 @@ class QualityGate:
             expected_judgements=expected,
         )
 
-    def scores(self, episodes: ModelRows[Episode]) -> None:
-        """Check the scores as they lie in the lake, from where they are published."""
+    def scores(self, episodes: PackedRows[Episode]) -> None:
+        """Check the scores in the lake, which are the published ones."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
         self._check(
             "scores",
-            plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
-            episode_rounds={name: one.last_turn for name, one in due.items()},
+            _whole_files("scores", plan.lake.parts("scores", **plan.keys)),
+            episode_rounds={name: episode_due.last_turn for name, episode_due in due.items()},
             episode_facts=self._facts,
             metric_ranges={
                 name: benchmark.scores.ranges.get(name, (0.0, 1.0))
                 for name in benchmark.metrics_of(plan.spec.setting)
             },
-            due_scores={name: one.scores for name, one in due.items()},
+            due_scores={name: episode_due.scores for name, episode_due in due.items()},
             implications=tuple(Implication(*implied) for implied in benchmark.scores.implications),
         )
 
     @cached_property
     def _facts(self) -> RowFacts:
-        """What each episode was made of, as the rows must say it."""
+        """Facts that each episode's id was made of. Its row must have the same values."""
         spec, rows = self._plan.spec, self._plan.members.rows.drop_columns("at")
         for name in ("setting", "dataset_version"):
             rows = rows.append_column(name, pa.repeat(getattr(spec, name), rows.num_rows))
         return RowFacts(rows, "episode_id")
 
-    def _rounds(self, episodes: ModelRows[Episode]) -> dict[str, int]:
-        """Return each episode's last round that a row may name.
+    def _rounds(self, episodes: PackedRows[Episode]) -> dict[str, int]:
+        """Return the last round of each episode that a row may name.
 
-        A fault may end an episode before the answer of a round: rows on the missing answer name that round, unscored.
+        A fault may end an episode before the answer of a round. Rows about the missing answer name
+        that round and are unscored.
         """
         due = self._due(episodes)
         return {
-            e.episode_id: one.last_turn
-            if (one := due[e.episode_id]).is_exact
-            else _last_round(e, one.last_turn)
+            e.episode_id: episode_due.last_turn
+            if (episode_due := due[e.episode_id]).is_exact
+            else _last_round(e, episode_due.last_turn)
             for e in episodes
         }
 
-    def _due(self, episodes: ModelRows[Episode]) -> dict[str, Due]:
-        names = episodes.data["episode_id"].to_pylist()
-        return dict(zip(names, self._plan.dues_of(episodes.data["row_digest"]), strict=True))
+    def _due(self, episodes: PackedRows[Episode]) -> dict[str, Due]:
+        rows = episodes.table(["episode_id", "row_digest"])
+        names = rows["episode_id"].to_pylist()
+        return dict(zip(names, self._plan.dues_of(rows["row_digest"]), strict=True))
+
+    def _staged(self, table: str) -> LakeRows:
+        spec, staged = self._plan.spec, self._plan.staged
+        folder = self._plan.lake.folder(
+            table, benchmark=spec.benchmark, dataset_version=spec.dataset_version
+        )
+        return _whole_files(table, [folder / f"part-{staged.digest}.parquet"])
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)
 
     def _seal(self, *tables: str) -> None:
-        """Keep a digest of a table's files, before its rows are judged."""
+        """Store a digest of a table's files before its rows are checked."""
         self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
 
-    def _check(self, table: str, rows: Sequence[BaseModel] | pa.Table, **facts: object) -> None:
+    def _check(
+        self, table: str, rows: Sequence[BaseModel] | pa.Table | LakeRows, **facts: object
+    ) -> None:
         plan = self._plan
         context = CheckContext(
             run_id=plan.run_id,
@@ -217,24 +244,28 @@ class QualityGate:
             fault_limit=plan.request.max_fault_share,
             **facts,  # type: ignore[arg-type]  (fields of CheckContext by name; the suites' tests hold their types)
         )
-        data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
-        found = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
-        self._found += found
-        if blocking_failures(found):
+        if isinstance(rows, LakeRows):
+            # The process of the checks has no key for an object store.
+            data = rows.read() if plan.home.is_store else rows
+        else:
+            data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
+        checks = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
+        self._checks += checks
+        if blocking_failures(checks):
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
-        """Keep the checks in the lake. Files that changed since they were checked are a failed check themselves."""
+        """Store the checks in the lake. A file that changed after its check is a failed check."""
         plan = self._plan
         changed = [
             table
             for table, sealed in self._sealed.items()
             if seal.table_seal(self._folder(table)) != sealed
         ]
-        self._found += [self._changed(table) for table in changed]
-        plan.lake.write_part("quality_checks", self._found, "checks", **plan.keys)
+        self._checks += [self._changed(table) for table in changed]
+        plan.lake.write_part("quality_checks", self._checks, "checks", **plan.keys)
         return Checked(
-            tuple(blocking_failures(self._found)),
+            tuple(blocking_failures(self._checks)),
             index_path(plan.home.docs, plan.run_id),
             seal.run_seal({table: self._folder(table) for table in seal.SEALED}),
         )
@@ -251,9 +282,13 @@ class QualityGate:
             success=False,
             crashed=False,
             blocking=True,
-            detail=f"files in {self._folder(table)} changed while the run was under way, after they were checked",
+            detail=f"files in {self._folder(table)} changed after they were checked",
             checked_at=utc_now(),
         )
+
+
+def _whole_files(table: str, parts: Iterable[Path]) -> LakeRows:
+    return LakeRows(table, tuple((part, None) for part in parts))
 
 
 def _last_round(episode: Episode, most: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 from prefect import task
@@ -19,7 +19,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.execution import RunAhead
-from tasks.driver.fan_out import dealt_shards, shard_size
+from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
@@ -38,28 +38,32 @@ from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 
 @dataclass
 class Conversed(StageResult):
-    """The stage's results. `n_run` counts programs within the dialogues and beside them."""
+    """Result of the stage. `n_run` counts programs within the dialogues and beside them."""
 
     n_pending: int = 0
-    kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
-    """Episode that was taken up again -> its kept steps, which were not asked for again."""
+    resumed_steps: Mapping[str, tuple[Step, ...]] = field(
+        default_factory=dict[str, tuple[Step, ...]]
+    )
+    """Steps from earlier attempts of each resumed episode. They were not requested again."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
 def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _: None) -> Conversed:
-    """Play the pending episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
+    """Play the pending episodes, each at most three times after infra faults.
 
-    A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
+    The journal is removed once Parquet holds all of it. If an attempt finishes no episode, the
+    endpoint is down and there is no further attempt. The same command resumes later.
     """
     return run_stage(stage, on_result)
 
 
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
-    """Dialogues of a run. Beside them programs run: for a decision where there is one to reach, else on idle processors.
+    """Dialogues of a run. Meanwhile programs run for an early decision, or on idle processors.
 
     Args:
-        deciding: decides the run's comparison meanwhile. Dialogues are then begun in its order, and none once it is decided.
-        on_all_begun: called when the workers have all that there is to play: another run's dialogues may begin beside them.
+        deciding: Decides the run's comparison early. Dialogues then begin in its order, and none
+            begins after the decision.
+        on_all_begun: Called when the workers have all dialogues, so that another run's may begin.
     """
 
     asks_models = True
@@ -108,17 +112,24 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         order = self._deciding.order if self._deciding else ()
         shards = ConverseShards(self.plan, self.context, pending, n_workers, order)
         if self._is_first:
-            self.result.kept = {
-                episode_id: one.steps for episode_id, one in shards.begun.items() if one.steps
+            self.result.resumed_steps = {
+                episode_id: unfinished_episode.steps
+                for episode_id, unfinished_episode in shards.begun.items()
+                if unfinished_episode.steps
             }
         return shards
 
     def dealing(self, shards: Sequence[ConverseShard], n_workers: int) -> dict[str, Any]:
         deciding, limit = self._deciding, self.context.shards_at_once
-        waiting = 1 if deciding else 2  # as many wait there as are played: none waits for us
+        # As many shards wait at the workers as are played, so that no worker waits for the driver.
+        waiting = 1 if deciding else 2
         at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
-        found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
-        return found | (
+        arguments = {
+            "at_once": at_once,
+            "in_turn": limit is None,
+            "on_all_begun": self._on_all_begun,
+        }
+        return arguments | (
             {
                 "on_begun": lambda shard: deciding.begin(job.problem_id for job in shard.episodes),
                 "is_enough": deciding.is_enough,
@@ -141,7 +152,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
 
 def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
-    """Note which Docker images the pending episodes need, so that those are the last to be removed."""
+    """Record which Docker images the pending episodes need, so that these are removed last."""
     if not plan.images:
         return
     environments = {
@@ -153,17 +164,17 @@ def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
     )
 
 
-class ConverseShards(Sequence[ConverseShard]):
-    """Shards of the pending episodes, each made when it is read: until then it is a list of places.
+class ConverseShards(LazyShards[ConverseShard]):
+    """Small shards of the pending episodes, each made when it is read.
 
-    Begun episodes go first, then the others, the longest dialogues first, so that none of them is left alone at the end. In small
-    shards, as many episodes for each worker.
+    Begun episodes go first, then the others in order of decreasing length, so that no long dialogue
+    is left alone at the end. All workers get equally many episodes.
 
     Args:
-        order: problems in the order in which they must be begun instead.
+        order: Problems in the order in which they must begin instead.
 
     Attributes:
-        begun: what is kept of each begun episode, by id.
+        begun: Stored part of each begun episode, by id.
     """
 
     def __init__(
@@ -191,19 +202,7 @@ class ConverseShards(Sequence[ConverseShard]):
             )
             places.sort(key=lambda at: place.get(problems[at], 0))
         size = _shard_size(plan, context, pending, n_workers, is_least=bool(order))
-        self._groups = dealt_shards(places, size, n_workers)
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    @overload
-    def __getitem__(self, at: int) -> ConverseShard: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[ConverseShard, ...]: ...
-    def __getitem__(self, at: int | slice) -> ConverseShard | tuple[ConverseShard, ...]:
-        if isinstance(at, slice):
-            return tuple(self._shard(group) for group in self._groups[at])
-        return self._shard(self._groups[at])
+        super().__init__(self._shard, dealt_shards(places, size, n_workers))
 
     def _shard(self, group: Sequence[int]) -> ConverseShard:
         return ConverseShard(self._context, tuple(map(self._job, self._pending.take(group))))
@@ -225,15 +224,18 @@ class ConverseShards(Sequence[ConverseShard]):
 
 
 def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]:
-    """Return episode id -> its place among the episodes after the same talk, so that an agent takes all talks in side by side."""
-    found: dict[str, int] = {}
+    """Return episode id -> its rank among the episodes after the same context.
+
+    Agents can then read all contexts in parallel.
+    """
+    ranks: dict[str, int] = {}
     n_after: Counter[str | None] = Counter()
     for episode in pending if plan.spec.agent is not None else ():
         context_id = plan.dialog(episode).context_id
         if context_id is not None:
-            found[episode.episode_id] = n_after[context_id]
+            ranks[episode.episode_id] = n_after[context_id]
             n_after[context_id] += 1
-    return found
+    return ranks
 
 
 def _shard_size(
@@ -249,9 +251,10 @@ def _shard_size(
 
 
 def settle(plan: RunPlan) -> None:
-    """Keep the played episodes: write the run's members to the lake, and remove a journal whose content Parquet holds.
+    """Write the run's members to the lake, and remove a journal whose content Parquet holds.
 
-    Where nothing is pending any more, merge the run's parts into one. Remove half-written files of killed workers.
+    If nothing is pending, merge the run's parts into one. Remove unfinished files of killed
+    workers.
     """
     plan.lake.remove_leftovers("episodes", **plan.keys)
     if not plan.pending():
@@ -287,14 +290,16 @@ def context_for(
     budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> RunContext:
-    """What the run's shards share; each endpoint's concurrency is split over the worker processes.
+    """Return the facts that the run's shards share.
+
+    The concurrency of each endpoint is divided by the number of worker processes.
 
     Args:
-        workers: worker processes, 1 or more.
-        served: where each model is that is served on this machine for this run.
-        embedder: where seats that ask for vectors reach it.
-        budget_meter: the caps of the invocation.
-        calls: log of model calls, for metrics.
+        workers: Number of worker processes, 1 or more.
+        served: Endpoints of the models that this machine serves for the run.
+        embedder: Access to the embedder for seats that need vectors.
+        budget_meter: Caps of the invocation.
+        calls: Log of model calls, for metrics.
     """
     request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)
     subject_at = simulator_at = endpoint_of(spec.subject, plan.subject)

@@ -1,4 +1,4 @@
-"""Prefect task: vectors of the texts that a run's scores compare. In the driver, each text asked for once and kept."""
+"""Prefect task: vectors of the texts that a run's scores compare. Each text is embedded once."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,15 +27,15 @@ def embed(
     find_access: Callable[[], EmbedderAccess],
     budget_meter: BudgetMeter | None = None,
 ) -> "Mapping[str, Vector] | None":
-    """Text -> vector, for all texts that the benchmark names. None where a cap of the budget stopped it.
+    """Return the vectors of all texts that the benchmark names, or None after a budget cap.
 
     Args:
-        requests: whose scores are to be computed.
-        find_access: is called where a text has no kept vector; it may start the embedder's server.
-        budget_meter: the caps of the invocation.
+        requests: Requests whose scores are computed later.
+        find_access: Called if a text has no stored vector. It may start the embedder's server.
+        budget_meter: Caps of the invocation.
 
     Raises:
-        ModelUnavailable: the embedder does not answer. All its answers are kept.
+        ModelUnavailable: The embedder does not answer. All its answers are stored.
     """
     wanted = plan.benchmark.scores.texts_to_embed
     assert wanted is not None

@@ -2,50 +2,75 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from prefect import task
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
+from schemas.lake.packed_rows import PackedRows
 from tasks.cache_policy import OPTIONS
-from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
+from tasks.driver.execution import (
+    existing_groups,
+    item_of,
+    known_verdicts,
+    shard_of,
+    with_known_verdicts,
+)
+from tasks.driver.fan_out import LazyShards, even_shards
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.merging import replace_by_one
 from tasks.worker.execute_shard import execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteShard, RunContext
 
+_GROUPS_AT_ONCE = 64
+"""Number of groups whose episodes are in memory together."""
+
 
 @task(name="execute", task_run_name="execute {title}", **OPTIONS)
 def execute(stage: "ExecuteStage", title: str, on_result: OnResult = lambda _: None) -> StageResult:
-    """Decide every test run of the run's episodes. No program with a verdict in the same environment is run again."""
+    """Decide every test run of the run's episodes. Verdicts of the same environment are reused."""
     return run_stage(stage, on_result)
 
 
-class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
-    """Test runs of a run's episodes; pending are the shards without a finished part."""
+class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
+    """Test runs of a run's episodes. Pending are the names of shards without a finished part."""
 
     run_shard = staticmethod(execute_shard)
 
     def __init__(
-        self, plan: RunPlan, context: RunContext, client: Any, episodes: Sequence[Episode]
+        self, plan: RunPlan, context: RunContext, client: Any, episodes: PackedRows[Episode]
     ) -> None:
         super().__init__(plan, context, client, StageResult())
-        self._shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
-        self._whole = content_id(sorted(self._shards))
+        self._episodes = episodes
+        self._groups: dict[str, Sequence[int]] = {}
+        """Name of each shard, with the positions of its episodes."""
+        ids = episodes.table(["episode_id"])["episode_id"].to_pylist()
+        for groups in even_shards(existing_groups(plan, ids), _GROUPS_AT_ONCE):
+            rows = iter(episodes.take([at for group in groups for at in group]))
+            for group in groups:
+                self._groups[shard_of(plan, context, islice(rows, len(group))).name] = group
+        self._whole = content_id(sorted(self._groups))
         """Name of the part into which the parts of all shards are merged."""
 
-    def pending(self) -> list[ExecuteShard]:
+    def pending(self) -> list[str]:
         finished = self._finished()
-        return (
-            []
-            if self._whole in finished
-            else [shard for name, shard in self._shards.items() if name not in finished]
-        )
+        if self._whole in finished:
+            return []
+        return [name for name in self._groups if name not in finished]
 
-    def shards(self, pending: Sequence[ExecuteShard], n_workers: int) -> list[ExecuteShard]:
-        return with_known_verdicts(self.context, known_verdicts(self.plan), pending)
+    def shards(self, pending: Sequence[str], n_workers: int) -> Sequence[ExecuteShard]:
+        verdicts = known_verdicts(self.plan)
+
+        def shard(name: str) -> ExecuteShard:
+            episodes = self._episodes.take(self._groups[name])
+            return with_known_verdicts(
+                self.context, verdicts, shard_of(self.plan, self.context, episodes)
+            )
+
+        return LazyShards(shard, pending)
 
     def keep(self) -> None:
         lake, keys, finished = self.plan.lake, self.plan.keys, self._finished()
@@ -54,10 +79,10 @@ class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
             return
         lake.keep_only(
             "test_verdicts",
-            [name if name in finished else name + INFRA_SUFFIX for name in self._shards],
+            [name if name in finished else name + INFRA_SUFFIX for name in self._groups],
             **keys,
         )
-        if len(self._shards) > 1 and finished.issuperset(self._shards):
+        if len(self._groups) > 1 and finished.issuperset(self._groups):
             parts = lake.parts("test_verdicts", **keys)
             replace_by_one(
                 lake,
@@ -87,13 +112,13 @@ class Expected:
     """Facts about a run's answers, known before their programs run."""
 
     verdicts: frozenset[tuple[str, int, str]] = frozenset()
-    """(episode, turn, instruction) of every verdict that the run must have."""
+    """(episode, turn, instruction) of every required verdict."""
     n_unreadable: int = 0
-    """Answers in which no program was found."""
+    """Number of answers in which no program was found."""
 
 
 def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> Expected:
-    """Return which verdicts the run must have, and how many of its answers hold no program."""
+    """Return the required verdicts, and the number of answers without a program."""
     verdicts, unreadable = set[tuple[str, int, str]](), set[tuple[str, int]]()
     for episode in episodes:
         for test in test_runs(context, item_of(plan, episode)):

@@ -1,4 +1,4 @@
-"""Stage `judge`: have a run's dialogues judged, on Dask workers."""
+"""Stage `judge`: judge a run's dialogues, on Dask workers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from schemas.content_id import content_id
 from schemas.verdict import JudgeVerdict
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT
-from tasks.driver.judging import Judgements, Wanted, judge_shards
+from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
 from tasks.worker.budget_meter import BudgetMeter
@@ -20,34 +20,36 @@ from tasks.worker.judge_shard import judge_shard
 
 @dataclass
 class Judged(StageResult):
-    """The stage's results. Where a cap has cut it, all answers lie beside the tables."""
+    """Result of the stage. After a cap, all answers are in the log and not in the table."""
 
     rows: tuple[JudgeVerdict, ...] = ()
     due: frozenset[tuple[str, int, str, str]] = frozenset()
-    """(episode id, turn, rubric, dimension) of every judgement that the run must have."""
-    n_asked: int = 0
-    """Judgements that came in this invocation."""
+    """(episode id, turn, rubric, dimension) of every required judgement."""
+    n_new: int = 0
+    """Number of judgements that arrived in this invocation."""
     n_reused: int = 0
-    """Judgements on the run's dialogues that were known already."""
-    asked: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
-    """One row of each judgement that came in this invocation: what it cost."""
+    """Number of judgements on the run's dialogues that were known before."""
+    new_rows: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
+    """One row per judgement that arrived in this invocation, with its cost."""
 
 
 @task(name="judge", task_run_name="judge {title}", **OPTIONS)
 def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None) -> Judged:
-    """Ask for every wanted judgement that is not known, each at most three times where infra ends it. Writes `judge_verdicts`.
+    """Request every unknown judgement, at most three times after infra faults.
 
-    Equal prompts to one judge are asked once, whichever episodes and runs want them.
+    The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
+    and runs need them.
     """
     return run_stage(stage, on_result)
 
 
 class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
-    """Judgements of a run; pending are those that no run on the benchmark was told.
+    """Judgements of a run. Pending are those that no run on the benchmark has stored.
 
     Args:
-        reach: makes the judges ready, and gives the Dask client that they are asked through. Called where something is pending.
-        budget_meter: the caps of the invocation.
+        reach: Prepares the judges, and returns their context with a Dask client. Called if
+            something is pending.
+        budget_meter: Caps of the invocation.
     """
 
     asks_models = True
@@ -57,7 +59,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         self,
         plan: RunPlan,
         judgements: Judgements,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedJudgement],
         reach: Callable[[], tuple[JudgeContext, Any]],
         budget_meter: BudgetMeter | None = None,
     ) -> None:
@@ -70,7 +72,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         )
 
     def pending(self) -> list[JudgeJob]:
-        pending = self._judgements.pending(self._wanted, self._judgements.known())
+        pending = self._judgements.pending(self._wanted, self._judgements.known_judgements())
         self.result.is_cut = bool(pending and self._budget_meter and self._budget_meter.is_over)
         return [] if self.result.is_cut else pending
 
@@ -84,24 +86,24 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return {
             "at_once": SHARDS_IN_FLIGHT + 8,
             "in_turn": True,
-        }  # some more than are under way: none waits for the driver
+        }  # Some more shards than are in flight, so that no worker waits for the driver.
 
     def keep(self) -> None:
-        plan, result, known, before = (
+        plan, result, judgements, before = (
             self.plan,
             self.result,
-            self._judgements.known(),
+            self._judgements.known_judgements(),
             self._judgements.earlier.keys(),
         )
         if result.is_cut:
-            result.n_asked = len(known.keys() - before)
+            result.n_new = len(judgements.keys() - before)
             return
-        result.rows = tuple(self._judgements.rows(self._wanted, known))
+        result.rows = tuple(self._judgements.rows(self._wanted, judgements))
         by_id = {row.judgement_id: row for row in result.rows}
-        result.asked = tuple(
-            row for name, row in by_id.items() if name not in before and name in known
+        result.new_rows = tuple(
+            row for name, row in by_id.items() if name not in before and name in judgements
         )
-        result.n_asked, result.n_reused = len(result.asked), len(by_id.keys() & before)
+        result.n_new, result.n_reused = len(result.new_rows), len(by_id.keys() & before)
         name = content_id(
             [
                 len(result.rows),

@@ -1,7 +1,8 @@
-"""Prefect task: scores of a run from its episodes and verdicts. Pure, in the driver."""
+"""Prefect task: scores of a run from its episodes and verdicts, computed in the driver."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from prefect import task
 from schemas.content_id import rows_id
 from schemas.episode import Episode
 from schemas.lake.packed_rows import PackedRows
-from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
@@ -21,34 +21,36 @@ from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
 from tasks.storage.contexts import context_of
-from tasks.storage.wanted import WantedEpisode
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 _REQUESTS = 200
-"""Requests whose episodes and verdicts are in memory together."""
+"""Number of requests whose episodes and verdicts are in memory together."""
 
 
 @task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(
     plan: RunPlan,
-    episodes: ModelRows[Episode],
-    verdicts: ModelRows[TestVerdict],
+    episodes: PackedRows[Episode],
+    verdicts: PackedRows[TestVerdict],
     title: str,
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> PackedRows[Score]:
-    """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
+    """Score every metric of every turn, or store the reason for a missing value.
+
+    The scores replace the run's earlier ones in the lake.
+    """
     scores = PackedRows[Score]("scores")
 
-    def made() -> Iterator[Score]:
+    def rows() -> Iterator[Score]:
         for request in score_requests(plan, episodes, verdicts, judged, vectors):
             for row in plan.benchmark.scores.score(request):
                 scores.append(row)
                 yield row
 
-    name = rows_id(made())
+    name = rows_id(rows())
     plan.lake.write_pieces("scores", scores.tables(), name, **plan.keys)
     plan.lake.keep_only("scores", (name,), **plan.keys)
     return scores
@@ -56,29 +58,32 @@ def score(
 
 def score_requests(
     plan: RunPlan,
-    episodes: ModelRows[Episode],
-    verdicts: ModelRows[TestVerdict],
+    episodes: PackedRows[Episode],
+    verdicts: PackedRows[TestVerdict],
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> Iterator[ScoreRequest]:
-    """One request for each problem and sample that has episodes, in the order of the dataset."""
+    """Yield one request per problem and sample with episodes, in the order of the dataset."""
     judgements, options = by_episode(judged), plan.options
-    episode_at = {name: at for at, name in enumerate(episodes.data["episode_id"].to_pylist())}
+    episode_ids = episodes.table(["episode_id"])["episode_id"]
+    episode_at = {name: at for at, name in enumerate(episode_ids.to_pylist())}
     verdicts_at: dict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(verdicts.data["episode_id"].to_pylist()):
+    for at, name in enumerate(verdicts.table(["episode_id"])["episode_id"].to_pylist()):
         verdicts_at[name].append(at)
-    groups: dict[tuple[str, int], list[WantedEpisode]] = defaultdict(list)
-    for member in plan.members:
-        if member.episode_id in episode_at:
-            groups[member.problem_id, member.sample].append(member)
+    members = plan.members.among(episode_ids)
+    columns = (members.rows[name].to_pylist() for name in ("problem_id", "sample"))
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for at, key in enumerate(zip(*columns, strict=True)):
+        groups[key].append(at)
     for some in even_shards(groups.items(), _REQUESTS):
-        ids = [member.episode_id for _, group in some for member in group]
+        chosen = members.take([at for _, places in some for at in places])
+        ids, rest = chosen.ids.to_pylist(), iter(chosen)
         played = iter(episodes.take([episode_at[name] for name in ids]))
         decided = by_episode(
             verdicts.take([at for name in ids for at in verdicts_at.get(name, ())])
         )
-        for (problem_id, sample), group in some:
-            ones = tuple(
+        for (problem_id, sample), places in some:
+            items = tuple(
                 Played(
                     dialog,
                     next(played),
@@ -86,7 +91,7 @@ def score_requests(
                     tuple(judgements.get(member.episode_id, ())),
                     context_of(plan.lake, dialog),
                 )
-                for member in group
+                for member in islice(rest, len(places))
                 for dialog in [plan.dialog(member)]
             )
             yield ScoreRequest(
@@ -95,16 +100,16 @@ def score_requests(
                 plan.run_id,
                 plan.spec.setting,
                 options,
-                ones,
+                items,
                 vectors,
             )
 
 
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:
-    """The run's verdicts as they lie in the lake: what the tests themselves said."""
+    """Return the run's verdicts from the lake, without the audit's convictions."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
 
 
 def verdict_rows(plan: RunPlan) -> pa.Table:
-    """The run's verdicts; a pass that the audit convicted is failed."""
+    """Return the run's verdicts. Passes that the audit convicted are failed."""
     return verdict_table(plan.lake, **plan.keys)

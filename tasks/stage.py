@@ -1,4 +1,4 @@
-"""Prefect task: a dataset's rows into the lake."""
+"""Prefect task: write a dataset's rows to the lake."""
 
 from prefect import task
 
@@ -9,5 +9,5 @@ from tasks.planning.plan import RunPlan
 
 @task(name="stage", task_run_name="stage {title}", **OPTIONS)
 def stage(plan: RunPlan, title: str) -> str:
-    """Write the plan's dialogs, problems and quarantined rows; returns the dataset's digest."""
+    """Write the plan's dialogs, problems and quarantined rows. Return the dataset's digest."""
     return write_staged(plan.staged, plan.spec.benchmark, plan.spec.dataset_version, plan.lake)

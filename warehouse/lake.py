@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,11 @@ from schemas.lake.tables import TABLES
 from warehouse.object_path import ObjectPath
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+_PIECE_ROWS = 256
 _COLUMN_OF_FOLDER = {"run": "run_id", "dataset": "dataset_version", "night": "night_id"}
 REPLACED_IN_PLACE = frozenset(
     {
@@ -169,23 +172,71 @@ def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
     """
     import pyarrow as pa
 
-    from schemas.lake.rows import check_version
-
     path = lake / partition.folder / part.name
     try:
-        with open_parquet(path, page_checksum_verification=True) as file:
-            check_version(partition.table, file.schema_arrow, str(path))
+        with _reading(partition.table, path) as file:
             rows = file.read().cast(TABLES[partition.table].schema)
     except FileNotFoundError as error:
         raise LakeMoved(str(path)) from error
+    _check_keys(rows, partition, path)
+    return rows.append_column("part", pa.repeat(part.name, rows.num_rows))
+
+
+@dataclass(frozen=True)
+class LakeRows:
+    """Rows of a table, named by file and position. Another process can read them by these names."""
+
+    table: str
+    files: tuple[tuple[Path, "np.ndarray | None"], ...]
+    """Parquet files, each with the ascending positions of its rows. None means all rows."""
+
+    def pieces(self) -> "Iterator[pa.Table]":
+        """Yield the rows, at most 256 at a time.
+
+        Raises:
+            SchemaMismatch: a file was written by another schema version, or is no Parquet file.
+            FileNotFoundError: a file was removed since it was listed.
+        """
+        import pyarrow as pa
+
+        schema = TABLES[self.table].schema
+        for path, places in self.files:
+            with _reading(self.table, path) as file:
+                start = 0
+                for batch in file.iter_batches(_PIECE_ROWS):
+                    rows, after = pa.Table.from_batches([batch]).cast(schema), start + len(batch)
+                    if places is not None:
+                        first, last = places.searchsorted((start, after))
+                        rows = rows.take(pa.array(places[first:last] - start, pa.int64()))
+                    start = after
+                    yield rows
+
+    def read(self) -> "pa.Table":
+        """Return all the rows. Raises the errors of `pieces`."""
+        import pyarrow as pa
+
+        return pa.concat_tables([TABLES[self.table].schema.empty_table(), *self.pieces()])
+
+
+@contextmanager
+def _reading(table: str, path: Path) -> "Iterator[pq.ParquetFile]":
+    """Open a Parquet file of a table. A failure names the file and the remedy."""
+    import pyarrow as pa
+
+    from schemas.lake.rows import check_version
+
+    try:
+        with open_parquet(path, page_checksum_verification=True) as file:
+            check_version(table, file.schema_arrow, str(path))
+            yield file
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SchemaMismatch(
-            f"{path} cannot be read as table {partition.table!r}: {error}. Move it away; "
+            f"{path} cannot be read as table {table!r}: {error}. Move it away; "
             "`parley run` with the same"
             " arguments writes it again"
         ) from error
-    _check_keys(rows, partition, path)
-    return rows.append_column("part", pa.repeat(part.name, rows.num_rows))
 
 
 def is_other_version(table: str, path: Path) -> bool:

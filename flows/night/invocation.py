@@ -276,11 +276,11 @@ def _run_flow(
     _quiet_prefect()
     with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
         from flows.night.runtime import night
-        from flows.night.side_by_side import RUNS_AT_ONCE, n_lanes
+        from flows.night.side_by_side import RUNS_AT_ONCE, n_queues
 
         with night(home, needed_workers(plans), board, key_names(requests)) as tonight:
             tonight.take_plans(plans)
-            tonight.n_lanes = n_lanes(plans)
+            tonight.n_queues = n_queues(plans)
             tonight.start_checks()
             tonight.skip_preflight(checked)
             with not_collecting():

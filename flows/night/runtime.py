@@ -5,14 +5,14 @@ The cluster and the servers start when they are first needed.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
 from threading import RLock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
 from flows.night.preflight.checks import preflight
@@ -27,7 +27,7 @@ from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent
 from schemas.run import ModelEndpoint
 from tasks.driver.fan_out import living_workers
-from tasks.driver.signals import terminated_in_time
+from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
     from warehouse.checks.service import CheckService
+    from warehouse.lake import LakeRows
 
+T = TypeVar("T")
 THREADS_PER_WORKER = 64
-"""Maximum number of shards in flight per worker process and queue (`tasks.driver.lanes`).
+"""Maximum number of shards in flight per worker process and queue (`tasks.driver.run_queue`).
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
@@ -90,7 +92,7 @@ class Night:
         self.spent: tuple[CapSpent, ...] = ()
         """Amount used of each budget cap, set when all runs have ended."""
         self._plans: list[RunPlan] = []
-        self.n_lanes = 1
+        self.n_queues = 1
         """Number of queues of parallel runs. Set it before the cluster starts."""
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
@@ -203,21 +205,31 @@ class Night:
         self._passed.update(run_ids)
 
     def start_checks(self) -> None:
-        """Start a process for the quality checks, unless this process has loaded them already."""
+        """Start the process of checks and publication, unless this one has loaded the checks."""
         if self._checks is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import CheckService
 
-            self._checks = CheckService(self.secret_names)
+            self._checks = CheckService(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._checks.close)
 
     def check_table(
-        self, table: str, data: "pa.Table", context: "CheckContext"
+        self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
     ) -> "list[QualityCheck]":
         """Run the quality checks of a table."""
         from warehouse.checks import check_table
 
         with self.turns.alone("checks"):
-            return (self._checks.check_table if self._checks else check_table)(table, data, context)
+            return self.in_warehouse_process(check_table, table, data, context)
+
+    def in_warehouse_process(
+        self, function: Callable[..., T], *args: object, **options: object
+    ) -> T:
+        """Return what a function returns in the process of the quality checks, if there is one."""
+        return (
+            self._checks.call(function, *args, **options)
+            if self._checks
+            else function(*args, **options)
+        )
 
     def client(self) -> Any:
         """Return the Dask client. The first call starts the cluster."""
@@ -232,7 +244,7 @@ class Night:
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
             cluster = dask_cluster(
                 n_workers=self.workers,
-                threads_per_worker=THREADS_PER_WORKER * min(self.n_lanes, 8),
+                threads_per_worker=THREADS_PER_WORKER * min(self.n_queues, 8),
                 scratch=scratch,
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )

@@ -12,7 +12,7 @@ from contextvars import copy_context
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
 from tasks.driver.judging import judgements_of
-from tasks.driver.lanes import Lanes, Needs, in_lane
+from tasks.driver.run_queue import Needs, RunQueue, acting_as
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.decisions.baseline import await_baselines
@@ -58,20 +58,20 @@ def side_by_side(
         needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
         for n, plan in enumerate(plans)
     ]
-    tonight.n_lanes = n_lanes([plan for plan in plans if plan])
+    tonight.n_queues = n_queues([plan for plan in plans if plan])
     if any(plan and not plan.is_finished() for plan in plans):
         # Start the client before the runs: for a moment it removes API keys from the environment,
         # and a run's thread would not find them.
         tonight.client()
     # With caps, no run begins while another finishes: a cap could stop both.
-    tails = 0 if tonight.spending else 1
+    finishing = 0 if tonight.spending else 1
     tonight.servers.expect(plan for plan in plans if plan and not plan.is_finished())
-    lanes, halt = Lanes(needs, at_once, tails), threading.Event()
+    queue, halt = RunQueue(needs, at_once, finishing), threading.Event()
     reports: list[Future[RunReport]] = [Future() for _ in requests]
     threads: list[threading.Thread] = []
 
     def work(number: int) -> None:
-        with in_lane(lanes, number):
+        with acting_as(queue, number):
             try:
                 reports[number].set_result(evaluate(number))
             except BaseException as error:  # noqa: BLE001  (raised again in the main thread)
@@ -86,7 +86,7 @@ def side_by_side(
         try:
             while not all(report.done() for report in reports):
                 heed_signals()
-                while (number := lanes.begin_next()) is not None:
+                while (number := queue.begin_next()) is not None:
                     context = copy_context()
                     threads.append(
                         threading.Thread(
@@ -97,7 +97,7 @@ def side_by_side(
                         )
                     )
                     threads[-1].start()
-                lanes.wait_for_change(_LOOK_EVERY_S)
+                queue.wait_for_change(_LOOK_EVERY_S)
                 for report in reports:
                     if report.done():
                         report.result()
@@ -138,12 +138,12 @@ def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
         return None
 
 
-def n_lanes(plans: Sequence[RunPlan]) -> int:
+def n_queues(plans: Sequence[RunPlan]) -> int:
     """Return the number of queues that these runs need, 1 or more."""
-    return max(1, len({_lane(plan) for plan in plans}))
+    return max(1, len({_endpoints(plan) for plan in plans}))
 
 
-def _lane(plan: RunPlan) -> frozenset[Endpoint]:
+def _endpoints(plan: RunPlan) -> frozenset[Endpoint]:
     spec = plan.spec
     endpoints = {endpoint_of(spec.subject, plan.subject)}
     if spec.simulator is not None and plan.simulator is not None:
@@ -176,17 +176,17 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         plan: Plan of the run.
         narrow: Endpoints that only one run at a time may use.
     """
-    lane = _lane(plan)
-    alone = (f"all of {address}" for address, _ in lane & narrow)
+    endpoints = _endpoints(plan)
+    alone = (f"all of {address}" for address, _ in endpoints & narrow)
     judged = judgements_of(plan)
     # A run with `decide` is judged while it is played, and nothing may be paid for twice.
     in_step = judged if plan.request.decide else ()
     return Needs(
-        lane=lane,
-        owned=frozenset({plan.run_id, *alone, *in_step, *plan.pending().ids.to_pylist()}),
-        awaited=frozenset({plan.awaits} if plan.awaits else ()),
-        judged=judged,
-        served=frozenset(
+        endpoints=endpoints,
+        claims=frozenset({plan.run_id, *alone, *in_step, *plan.pending().ids.to_pylist()}),
+        prerequisites=frozenset({plan.awaits} if plan.awaits else ()),
+        judgements=judged,
+        served_models=frozenset(
             str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)
         ),
     )

@@ -14,7 +14,7 @@ from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent
-from schemas.lake.rows import ModelRows, to_arrow
+from schemas.lake.packed_rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
@@ -25,7 +25,7 @@ from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
-from tasks.driver.lanes import is_judged_alone, playing
+from tasks.driver.run_queue import is_judged_alone, playing
 from tasks.embed import embed
 from tasks.execute import ExecuteStage, execute, expected_verdicts
 from tasks.judge import JudgeStage, judge
@@ -64,9 +64,9 @@ class Stages:
             with playing(
                 lambda: self._board.stage(self._title, "wait for the endpoint"),
                 self._tonight.heed_caps,
-            ) as tell_all_begun:
+            ) as on_all_begun:
                 self.work.is_begun = True
-                self._play_pending(pending, tell_all_begun)
+                self._play_pending(pending, on_all_begun)
         else:
             self._tonight.servers.keep(
                 plan, later=[judge_spec.judge for judge_spec in plan.spec.judges]
@@ -74,7 +74,7 @@ class Stages:
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
-    def _play_pending(self, pending: WantedEpisodes, tell_all_begun: Callable[[], None]) -> None:
+    def _play_pending(self, pending: WantedEpisodes, on_all_begun: Callable[[], None]) -> None:
         plan = self._plan
 
         def show_stage() -> None:
@@ -84,7 +84,7 @@ class Stages:
             self._board.price(player_prices(plan))
 
         show_stage()
-        self.work.conversed = self._played(len(pending), show_stage, tell_all_begun)
+        self.work.conversed = self._played(len(pending), show_stage, on_all_begun)
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
@@ -96,16 +96,12 @@ class Stages:
     def _budget_meter(self) -> BudgetMeter | None:
         return self._tonight.budget_meter(self._plan)
 
-    def episode_rows(self) -> pa.Table:
-        """Return all episodes of the run as the lake stores them."""
-        return self._plan.episodes.rows(self._plan.members.ids)
-
-    def take_episodes(self, rows: pa.Table) -> None:
-        """Use these episodes in the next stages. The caller has already checked the rows."""
-        self.work.episodes = ModelRows(rows, Episode)
+    def read_episodes(self) -> None:
+        """Read the run's episodes, which have been checked."""
+        self.work.episodes = self._plan.episodes.packed(self._plan.members.ids)
 
     def _played(
-        self, n_pending: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
+        self, n_pending: int, show_stage: Callable[[], None], on_all_begun: Callable[[], None]
     ) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
@@ -139,7 +135,7 @@ class Stages:
                         ahead.take(result)
 
             done = converse(
-                ConverseStage(plan, context, tonight.client(), deciding, tell_all_begun),
+                ConverseStage(plan, context, tonight.client(), deciding, on_all_begun),
                 self._title,
                 played,
             )
@@ -166,10 +162,7 @@ class Stages:
             verdicts: Sequence[TestVerdict],
             judged: Sequence[JudgeVerdict],
         ) -> Iterable[Score]:
-            rows = (
-                ModelRows(to_arrow("episodes", episodes), Episode),
-                ModelRows(to_arrow("test_verdicts", verdicts), TestVerdict),
-            )
+            rows = PackedRows("episodes", episodes), PackedRows("test_verdicts", verdicts)
             requests = score_requests(plan, *rows, judged)
             return [row for request in requests for row in plan.benchmark.scores.score(request)]
 
@@ -328,7 +321,7 @@ class Stages:
         plan, work = self._plan, self.work
         if not plan.judges:
             return ()
-        decided = by_episode(ModelRows(verdicts, TestVerdict))
+        decided = by_episode(_packed(verdicts))
         wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
 
         def show_stage() -> None:
@@ -370,9 +363,7 @@ class Stages:
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = score_requests(
-            plan, self.work.episodes, ModelRows(verdicts, TestVerdict), judged
-        )
+        requests = score_requests(plan, self.work.episodes, _packed(verdicts), judged)
         vectors = embed(
             plan,
             unlooked(tuple(requests)),
@@ -388,7 +379,7 @@ class Stages:
     ) -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
-        decided = unlooked(ModelRows(verdicts, TestVerdict))
+        decided = unlooked(_packed(verdicts))
         self.work.scores = score(
             self._plan,
             unlooked(self.work.episodes),
@@ -397,3 +388,7 @@ class Stages:
             unlooked(judged),
             unlooked(vectors),
         )
+
+
+def _packed(verdicts: pa.Table) -> PackedRows[TestVerdict]:
+    return PackedRows.of_tables("test_verdicts", [verdicts])

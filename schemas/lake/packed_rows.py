@@ -74,9 +74,29 @@ class PackedRows(Sequence[M]):
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one Arrow table, with the given columns. None: all columns."""
         schema = TABLES[self._table].schema
-        pieces = (piece if columns is None else piece.select(columns) for piece in self.tables())
+        pieces = (
+            # The copy frees the other columns: all share the memory of one unpacked batch.
+            piece if columns is None else piece.select(columns).take(pa.array(range(len(piece))))
+            for piece in self.tables()
+        )
         first = schema.empty_table()
         return pa.concat_tables([first if columns is None else first.select(columns), *pieces])
+
+    def take(self, places: Sequence[int]) -> list[M]:
+        """Return the rows at these positions, in their order. Each batch is unpacked once."""
+        in_batch: dict[int, list[int]] = {}
+        for at in places:
+            in_batch.setdefault(at // BATCH_ROWS, []).append(at)
+        found: dict[int, M] = {}
+        for number, positions in in_batch.items():
+            inside = [at % BATCH_ROWS for at in positions]
+            rows = (
+                from_arrow(self._unpacked(number).take(pa.array(inside, pa.int64())), self._model)
+                if number < len(self._packed)
+                else [self._loose[at] for at in inside]
+            )
+            found |= zip(positions, rows, strict=True)
+        return [found[at] for at in places]
 
     def __len__(self) -> int:
         return len(self._packed) * BATCH_ROWS + len(self._loose)

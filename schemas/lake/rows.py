@@ -1,8 +1,8 @@
 """Conversion of models to Arrow and back."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -20,8 +20,6 @@ with hidden("pandas"):
     pa.array([])
 
 Converter = Callable[[Any], Any]
-_BATCH = 500
-"""Number of models that are made at a time."""
 
 
 @cache
@@ -196,36 +194,3 @@ def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
             f"{first['input']!r:.80}: {first['msg']}. The Parquet file was changed or damaged "
             "since it was written. Remove it and run the same command again to create a new one"
         ) from error
-
-
-class ModelRows(Sequence[M]):
-    """Sequence of models that are made from Arrow rows whenever they are read.
-
-    It makes 500 models at a time. A table takes a tenth of the memory of its models.
-    """
-
-    def __init__(self, data: pa.Table, model: type[M]) -> None:
-        self.data, self._model = data, model
-
-    def __len__(self) -> int:
-        return self.data.num_rows
-
-    def __iter__(self) -> Iterator[M]:
-        for start in range(0, len(self), _BATCH):
-            yield from from_arrow(self.data.slice(start, _BATCH), self._model)
-
-    @overload
-    def __getitem__(self, at: int) -> M: ...
-    @overload
-    def __getitem__(self, at: slice) -> "ModelRows[M]": ...
-    def __getitem__(self, at: int | slice) -> "M | ModelRows[M]":
-        places = range(len(self))[at]
-        return (
-            self.take(places)
-            if isinstance(places, range)
-            else from_arrow(self.data.slice(places, 1), self._model)[0]
-        )
-
-    def take(self, places: Sequence[int]) -> "ModelRows[M]":
-        """Return the rows at these positions, in their order."""
-        return ModelRows(self.data.take(pa.array(places, pa.int64())), self._model)

@@ -130,7 +130,7 @@ class OneFile:
                 else problem
             )
 
-        return replace(staged, problems=tuple(map(resolved, staged.problems)))
+        return replace(staged, problems=map(resolved, staged.problems))
 
     def _item(self, row: dict[str, Any], place: str) -> Item:
         """Return the item of a row. Raise BadRow if the row cannot be staged."""

@@ -71,6 +71,6 @@ def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
                 return dialog.with_tree(MISSING)
             return dialog.with_tree(digests.source, digests.packages)
 
-        return replace(staged, dialogs=tuple(map(with_tree, staged.dialogs)))
+        return replace(staged, dialogs=map(with_tree, staged.dialogs))
 
     return resolve

@@ -1,1 +1,1 @@
-"""The side of a stage that cuts shards, sends them to workers and stores results."""
+"""Driver side of a stage: cut shards, send them to workers, store the results."""

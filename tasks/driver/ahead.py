@@ -1,6 +1,6 @@
-"""Begins a stage's work on dialogues as they end, while others are still being played.
+"""Early start of a stage's work on finished dialogues, while others are still played.
 
-Nothing rests on it: the stage finds this work done, does what failed or was not reached, and says so.
+A failure here changes no result: the stage itself does and reports all work that is not done.
 """
 
 import threading
@@ -22,20 +22,23 @@ from tasks.worker.jobs import ShardResult
 
 LOOK_EVERY_S = 0.5
 _LEAVES_S = 10.0
-"""Seconds that stopped dialogues wait for the end of what is begun in the thread itself."""
+"""Seconds that a stopped run waits for work in the thread itself."""
 
 
 class Ahead(ABC):
-    """Block around dialogues. At its end what was begun is done; where the dialogues were stopped, it is given up.
+    """Work beside dialogues, as a context manager.
+
+    At the block's end all begun work is finished. If an error ends the block, the work is
+    cancelled.
 
     Args:
-        client: a Dask client. Early shards go before shards of dialogues that wait.
+        client: Dask client. The early shards have priority over waiting shards of dialogues.
     """
 
     def __init__(self, plan: RunPlan, client: Any) -> None:
         self.plan, self.client = plan, client
         self.result = StageResult()
-        """What its shards came to."""
+        """Sum of the shards' results."""
         self._played: SimpleQueue[ShardResult] = SimpleQueue()
         self._waiting: deque[Any] = deque()
         self._under_way: list[Any] = []
@@ -49,15 +52,15 @@ class Ahead(ABC):
         )
 
     def new_work(self, result: ShardResult) -> Sequence[Any]:
-        """Return what can be begun now that a shard of dialogues was played: the name of their part."""
+        """Return the work that a finished shard of dialogues allows: the name of its part."""
         return [result.part] if result.finished else []
 
     @abstractmethod
     def begin(self, work: Any) -> Any:
-        """Begin some work; return its future, None where nothing of it is under way."""
+        """Begin some work. Return its future, or None if nothing was submitted."""
 
     def room(self) -> float:
-        """Return how many shards may be under way."""
+        """Return the maximum number of shards in flight."""
         return float("inf")
 
     def add(self, result: ShardResult) -> None:
@@ -65,7 +68,7 @@ class Ahead(ABC):
         self.result.add([result])
 
     def take(self, result: ShardResult) -> None:
-        """Take in a shard of dialogues that was played."""
+        """Receive the result of a shard of dialogues."""
         self._played.put(result)
         self._wake.set()
 
@@ -88,11 +91,13 @@ class Ahead(ABC):
             for future in self._under_way:
                 self._end(future)
         elif self._under_way:
-            with suppress(Exception):  # the cluster may have failed, which is told elsewhere
+            with suppress(
+                Exception
+            ):  # The cluster may have failed. Its failure is reported elsewhere.
                 self.client.cancel(self._under_way, force=True)
 
     def submit(self, run_shard: Callable[[Any], ShardResult], shard: object) -> Any:
-        """Return the future of a shard that a Dask worker does."""
+        """Submit a shard to the Dask workers and return its future."""
         return self._resources.submit(run_shard, shard, priority=1)
 
     @cached_property
@@ -105,7 +110,7 @@ class Ahead(ABC):
         return self.plan.lake.read_part("episodes", Episode, folder / f"part-{part}.parquet")
 
     def _go_on(self) -> None:
-        with suppress(Exception):  # whatever it is: the stage meets it again, and says so
+        with suppress(Exception):  # The stage meets any failure again and reports it.
             while not self._is_given_up.is_set():
                 is_over = self._is_over.is_set()
                 with suppress(Empty):
@@ -130,7 +135,5 @@ class Ahead(ABC):
                 self._under_way.append(future)
 
     def _end(self, future: Any) -> None:
-        with suppress(
-            Exception
-        ):  # whatever it was: the stage does it again, and says what happens then
+        with suppress(Exception):  # The stage repeats failed work and reports its failure.
             self.add(future.result())

@@ -1,4 +1,4 @@
-"""Finds the passes that a run's audit is about, and assembles its rows."""
+"""Selection of the passed programs that a run audits, and assembly of the audit's rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,35 +24,37 @@ VerdictKey = tuple[str, int, str]
 def drawn_programs(
     plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table
 ) -> list[AuditItem]:
-    """Return the passed programs that the run's audit is about, in the order in which the seed draws them.
+    """Return the passed programs to audit, in the order in which the seed draws them.
 
     Args:
-        verdicts: the run's plain test verdicts.
+        verdicts: The run's plain test verdicts.
     """
     passed = _passed(verdicts)
-    found: dict[str, tuple[AuditItem, list[Pass]]] = {}
+    programs: dict[str, tuple[AuditItem, list[Pass]]] = {}
     for episode in episodes:
         if episode.episode_id in passed:
-            for program, item, one in _passes(plan, context, episode, passed[episode.episode_id]):
-                found.setdefault(program, (item, []))[1].append(one)
-    order = drawn(found, plan.spec.audit, plan.spec.seed)
-    return [AuditItem(name, found[name][0].test, tuple(found[name][1])) for name in order]
+            for program, item, audit_pass in _passes(
+                plan, context, episode, passed[episode.episode_id]
+            ):
+                programs.setdefault(program, (item, []))[1].append(audit_pass)
+    order = drawn(programs, plan.spec.audit, plan.spec.seed)
+    return [AuditItem(name, programs[name][0].test, tuple(programs[name][1])) for name in order]
 
 
 def drawn(programs: Iterable[str], mode: AuditMode, seed: int) -> list[str]:
-    """Return the programs to audit. A run that grows keeps the order of the programs that it had."""
+    """Return the programs to audit. A growing run keeps the order of its earlier programs."""
     order = sorted(programs, key=lambda program: content_id([seed, program]))
     return {"none": [], "sample": order[:AUDIT_SAMPLE], "all": order}[mode]
 
 
 def _passed(verdicts: pa.Table) -> Mapping[str, Mapping[tuple[int, str], str]]:
-    """Return episode -> (turn, instruction) -> verdict id of each verdict that passed."""
-    found: dict[str, dict[tuple[int, str], str]] = {}
+    """Return episode -> (turn, instruction) -> verdict id of each passed verdict."""
+    verdict_ids: dict[str, dict[tuple[int, str], str]] = {}
     columns = (verdicts[name].to_pylist() for name in _COLUMNS)
     for episode_id, turn, instruction, outcome, verdict_id in zip(*columns, strict=True):
         if outcome == Outcome.PASSED.value and verdict_id is not None:
-            found.setdefault(episode_id, {})[turn, instruction] = verdict_id
-    return found
+            verdict_ids.setdefault(episode_id, {})[turn, instruction] = verdict_id
+    return verdict_ids
 
 
 def _passes(
@@ -65,7 +67,7 @@ def _passes(
             if verdict_id is None:
                 continue
             program = program or (id_of(context, test) or "" if cases else verdict_id)
-            one = Pass(
+            audit_pass = Pass(
                 episode.episode_id,
                 episode.problem_id,
                 episode.sample,
@@ -74,7 +76,7 @@ def _passes(
                 verdict_id,
                 cases,
             )
-            yield program, AuditItem(program, test, ()), one
+            yield program, AuditItem(program, test, ()), audit_pass
 
 
 def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
@@ -83,37 +85,47 @@ def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
     return {row.verdict_id: row for row in sorted(rows, key=lambda row: row.n_runs)}
 
 
-def pending(items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit]) -> list[AuditItem]:
-    """Return the programs that lack an audit of one of their passes."""
-    return [item for item in items if any(one.verdict_id not in known for one in item.passes)]
+def pending(items: Iterable[AuditItem], audits: Mapping[str, ForgeryAudit]) -> list[AuditItem]:
+    """Return the programs with a pass that has no audit."""
+    return [
+        item
+        for item in items
+        if any(audit_pass.verdict_id not in audits for audit_pass in item.passes)
+    ]
 
 
 def assembled(
     context: RunContext,
     items: Iterable[AuditItem],
-    known: Mapping[str, ForgeryAudit],
+    audits: Mapping[str, ForgeryAudit],
     why_missing: str,
 ) -> tuple[ForgeryAudit, ...]:
-    """Return a row for each pass. A program without an audit has the reason; runs and seconds stand once for each program."""
+    """Return a row for each pass.
+
+    A program without an audit gets `why_missing`. Runs and seconds are counted once per program.
+    """
     rows: list[ForgeryAudit] = []
     for item in items:
         lost = Audited(outcome=AuditOutcome.NO_DECOY, detail=why_missing)
-        made = {row.verdict_id: row for row in audit_rows(context, item, lost)} | dict(known)
-        seen: set[str] = set()
-        for one in item.passes:
+        row_of = {row.verdict_id: row for row in audit_rows(context, item, lost)} | dict(audits)
+        counted_ids: set[str] = set()
+        for audit_pass in item.passes:
             place = {
-                "episode_id": one.episode_id,
-                "problem_id": one.problem_id,
-                "sample": one.sample,
+                "episode_id": audit_pass.episode_id,
+                "problem_id": audit_pass.problem_id,
+                "sample": audit_pass.sample,
             }
-            place |= {"turn": one.turn, "instruction_id": one.instruction_id}
-            costs = {"n_runs": 0, "duration_s": 0.0} if one.verdict_id in seen else {}
-            rows.append(made[one.verdict_id].model_copy(update=place | costs))
-            seen.add(one.verdict_id)
+            place |= {"turn": audit_pass.turn, "instruction_id": audit_pass.instruction_id}
+            costs = {"n_runs": 0, "duration_s": 0.0} if audit_pass.verdict_id in counted_ids else {}
+            rows.append(row_of[audit_pass.verdict_id].model_copy(update=place | costs))
+            counted_ids.add(audit_pass.verdict_id)
     return tuple(rows)
 
 
 def audited_passes(items: Iterable[AuditItem]) -> Mapping[VerdictKey, str]:
     """Return the verdict id of each pass that must have a row."""
-    passes = (one for item in items for one in item.passes)
-    return {(one.episode_id, one.turn, one.instruction_id): one.verdict_id for one in passes}
+    passes = (audit_pass for item in items for audit_pass in item.passes)
+    return {
+        (audit_pass.episode_id, audit_pass.turn, audit_pass.instruction_id): audit_pass.verdict_id
+        for audit_pass in passes
+    }

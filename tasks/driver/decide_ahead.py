@@ -1,8 +1,9 @@
-"""Decides a run's comparison with its baseline while its dialogues are still being played, and then has no more of them begun.
+"""Early decision of a run's comparison with its baseline, while dialogues are still played.
 
-It takes in problems in their fixed order: has their programs run, asks for the judgements that the decided metrics read, and
-scores them as the stage `score` does. Nothing rests on it: the stages find its work done, and the end of the run decides by
-their scores.
+After a decision no further dialogue is begun. Problems are evaluated in a fixed order: their
+programs run, the judgements that the decided metrics need are requested, and their episodes are
+scored as in the stage `score`. A failure here changes no result: the stages repeat missing work,
+and the end of the run decides by their scores.
 """
 
 import threading
@@ -27,25 +28,25 @@ from tasks.worker.jobs import INFRA_SUFFIX, RunContext, ShardResult
 ScoresOf = Callable[
     [Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]
 ]
-"""Scores episodes with their verdicts and judgements."""
+"""Function that scores episodes with their verdicts and judgements."""
 JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[JudgeVerdict]]
-"""Has episodes judged. Waits for the judgements."""
+"""Function that requests the judgements of episodes and waits for them."""
 _SHARD = 4
-"""Dialogues whose programs are one shard."""
+"""Number of dialogues whose programs are one shard."""
 _LEAST_BATCH, _BATCHES_IN_FLIGHT = 8, 8
-"""Problems of a batch: a part of those under way, so that a decision wastes little, and enough to be worth a look."""
+"""Problems of a batch and batches in flight. A small batch wastes little after a decision."""
 _WAKE_S = 0.5
 _TRIES = 2
-"""Further attempts at a batch in which a fault left a problem unscored. Then the problem is left out."""
+"""Further attempts at a batch with a faulty problem. The problem is then left out."""
 
 
 class DecideAhead:
-    """Takes in played shards, and decides batch by batch in a thread of its own.
+    """Decider that receives finished shards and decides batch by batch in its own thread.
 
     Args:
-        scores_of: the stage `score`'s way to score.
-        judgements_of: for metrics that read judgements; None where no decided metric does.
-        on_batch: called after each batch.
+        scores_of: Scores episodes as the stage `score` does.
+        judgements_of: Requests judgements. None if no decided metric reads them.
+        on_batch: Called after each batch.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class DecideAhead:
     ) -> None:
         self._plan, self._evidence, self._client = plan, evidence, client
         self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
-        self._missing = Counter(wanted.problem_id for wanted in plan.wanted)
+        self._missing = Counter(episode.problem_id for episode in plan.wanted)
         self._finished: set[str] = set()
         self._begun: set[str] = set()
         self._is_expected = False
-        self._problem_of = {wanted.episode_id: wanted.problem_id for wanted in plan.wanted}
+        self._problem_of = {episode.episode_id: episode.problem_id for episode in plan.wanted}
         self._ids: dict[str, list[str]] = {}
         for episode_id, problem in self._problem_of.items():
             self._ids.setdefault(problem, []).append(episode_id)
@@ -72,16 +73,16 @@ class DecideAhead:
         self._lock, self._wake, self._over = threading.Lock(), threading.Event(), threading.Event()
         self.is_decided = False
         self.n_run = 0
-        """Programs that were run."""
+        """Number of programs that were run."""
         self.end(plan.episodes.finished(self._problem_of))
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Problems in the order in which they are to be asked."""
+        """Problems in the order in which they are begun."""
         return self._evidence.order
 
     def end(self, episodes: Iterable[str]) -> None:
-        """Note episodes that have ended."""
+        """Note ended episodes."""
         with self._lock:
             for episode_id in set(episodes) - self._finished:
                 problem = self._problem_of.get(episode_id)
@@ -95,15 +96,15 @@ class DecideAhead:
         self._begun.update(problems)
 
     def take(self, result: ShardResult) -> None:
-        """A shard was played."""
+        """Receive the result of a shard of dialogues."""
         self.end(result.finished)
 
     @contextmanager
     def deciding(self, context: RunContext) -> Iterator[None]:
-        """Decide while the block runs, by what had ended before first of all.
+        """Decide while the block runs, first by the episodes that ended earlier.
 
         Args:
-            context: context of the present try of `converse`.
+            context: Context of the current attempt of `converse`.
         """
         self._least = max(_LEAST_BATCH, context.concurrency // _BATCHES_IN_FLIGHT)
         self._over.clear()
@@ -121,11 +122,14 @@ class DecideAhead:
             thread.join()
 
     def is_enough(self) -> bool:
-        """Tell whether no dialogue needs to be begun any more."""
+        """Return True if no further dialogue needs to be begun."""
         return self.is_decided
 
     def is_behind(self) -> bool:
-        """Tell whether two batches wait for a look: more dialogues would be asked that a decision may not need."""
+        """Return True if two batches wait for evaluation.
+
+        More dialogues now could be requests that the decision does not need.
+        """
         if self.is_decided or self._over.is_set():
             return False
         return len(self._ready()) >= (1 if self._is_expected else 2 * self._least)
@@ -139,7 +143,7 @@ class DecideAhead:
         return self._is_expected and not self._over.is_set()
 
     def close(self, plan: RunPlan) -> None:
-        """Hold the plan to the problems that were begun."""
+        """Limit the plan to the problems that were begun."""
         begun = plan.episodes.existing(self._problem_of)
         plan.narrow({self._problem_of[episode_id] for episode_id in begun})
 
@@ -185,7 +189,8 @@ class DecideAhead:
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
         shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
-        todo = with_known_verdicts(context, known_verdicts(self._plan), shards)
+        verdicts = known_verdicts(self._plan)
+        todo = (with_known_verdicts(context, verdicts, shard) for shard in shards)
         futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
         results = [future.result() for future in futures]
         self.n_run += sum(result.n_run for result in results)

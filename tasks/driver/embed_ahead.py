@@ -1,4 +1,4 @@
-"""Finds vectors while dialogues are still played, so that the stage `embed` finds them kept."""
+"""Vectors of finished dialogues while others are still played, stored for the stage `embed`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,7 +21,7 @@ from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder
 async def opened_vectors(
     plan: RunPlan, find_access: Callable[[], EmbedderAccess], budget_meter: BudgetMeter | None
 ) -> AsyncIterator[Vectors]:
-    """Open the kept vectors of the run's embedder for the time of the block."""
+    """Open the stored vectors of the run's embedder for the block."""
     assert plan.spec.embedder is not None
     sends = SendLog(plan.home.sends(plan.run_id))
     embedder = open_embedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
@@ -36,7 +36,10 @@ async def opened_vectors(
 
 
 class EmbedAhead(Ahead):
-    """Embeds what dialogues say as they end, in its own thread; where they were stopped, also requests under way are given up."""
+    """Embedding of finished dialogues in its own thread.
+
+    If the dialogues are stopped, requests in flight are cancelled too.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class EmbedAhead(Ahead):
         super().__init__(plan, None)
         self._open, self._runner = opened_vectors(plan, find_access, budget_meter), asyncio.Runner()
         self._members = {member.episode_id: member for member in plan.members}
-        self._taken = set[str]()
+        self._embedded = set[str]()
         self._finding: asyncio.Task[object] | None = None
 
     def __exit__(
@@ -57,20 +60,22 @@ class EmbedAhead(Ahead):
         trace: TracebackType | None,
     ) -> None:
         if error is not None and self._finding is not None:
-            with suppress(RuntimeError):  # a fault has ended its loop
+            with suppress(RuntimeError):  # A fault has ended the thread's event loop.
                 self._finding.get_loop().call_soon_threadsafe(self._finding.cancel)
         super().__exit__(kind, error, trace)
 
     def begin(self, work: str) -> None:
-        """Find the vectors of a part's texts, and wait for them."""
-        wanted = self.plan.benchmark.scores.texts_to_embed
+        """Embed the texts of a part, and wait for the vectors."""
+        texts_of = self.plan.benchmark.scores.texts_to_embed
         played = [
-            one for one in self.episodes(work) if one.is_final and one.episode_id in self._members
+            episode
+            for episode in self.episodes(work)
+            if episode.is_final and episode.episode_id in self._members
         ]
         texts = {
-            text for one in played if wanted for text in wanted(self._request(one))
-        } - self._taken
-        self._taken |= texts
+            text for episode in played if texts_of for text in texts_of(self._request(episode))
+        } - self._embedded
+        self._embedded |= texts
         self._runner.run(self._find(sorted(texts)))
 
     def _go_on(self) -> None:

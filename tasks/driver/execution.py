@@ -1,4 +1,7 @@
-"""Puts a run's programs into shards, finds the ones that earlier runs have paid for, and runs some while dialogues are played."""
+"""Shards of a run's programs, and early runs of programs while dialogues are played.
+
+Verdicts that earlier runs paid for are reused.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +26,20 @@ from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext, ShardResult
 from tasks.worker.program_book import LASTING
 
 _FEWEST_EPISODES, _ROUNDS = 4, 16
-"""To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
+"""Size of a shard: 16 rounds, but at least 4 episodes.
+
+Small shards show progress and lose little if a worker is killed.
+"""
 _SPARE, _SCARCE = 0.6, 0.2
-"""Idle shares of the processors: above the first, one more shard may be under way; below the second, one less. With half of the
-processors idle (dialogues at 200 ms a turn, two processors), programs would cost the dialogues a tenth of their pace."""
+"""Idle shares of the processors. Above the first, one more shard may be in flight.
+
+Below the second, one less. With half of two processors idle (dialogues at 200 ms per turn),
+programs would slow the dialogues by a tenth.
+"""
 
 
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
-    """Ids of the run's episodes, shard by shard. The order in which they were finished changes nothing."""
+    """Return the ids of the run's episodes by shard. Their order of ending has no influence."""
     rounds = max((due.rounds for due in plan.dues), default=1)
     return even_shards(
         plan.members.ids.to_pylist(), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
@@ -38,32 +47,37 @@ def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
 
 
 class RunAhead(Ahead):
-    """Runs programs of ended dialogues on idle processors, in the shards and under the names of the stage `execute`.
+    """Execution of finished dialogues' programs on idle processors.
 
-    Dialogues that wait for a model leave processors idle; dialogues that keep them busy go first.
+    The shards and their names are those of the stage `execute`. Dialogues that wait for a model
+    leave processors idle. Dialogues that keep them busy have priority.
 
     Args:
-        context: context of the present try of `converse`.
-        played_now: ids of the episodes that it plays. Shards with other episodes among them are left to the stage.
+        context: Context of the current attempt of `converse`.
+        played_now: Ids of the episodes that the attempt plays. Shards that also contain other
+            episodes are left to the stage.
     """
 
     def __init__(
         self, plan: RunPlan, context: RunContext, client: Any, played_now: Iterable[str]
     ) -> None:
         super().__init__(plan, client)
-        self._context, known = context, set(played_now)
+        self._context, played_ids = context, set(played_now)
         groups = episode_groups(plan) if plan.runs_programs else []
-        self._missing = {group: len(group) for group in groups if known.issuperset(group)}
+        self._missing = {group: len(group) for group in groups if played_ids.issuperset(group)}
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
         self._part_of: dict[str, str] = {}
         self._read: dict[str, Episode] = {}
         self.most = len(living_workers(client)) * (
             context.programs + 1
-        )  # one more than can run: none waits for the driver
+        )  # One shard more than can run, so that no worker waits for the driver.
         self._allowed, self._idle, self._looked_at = 0, IdleCores(), time.monotonic()
 
     def room(self) -> int:
-        """See `Ahead`. It changes by one at each look, and grows only where a shard waits: none is saved up."""
+        """Return the maximum number of shards in flight. See `Ahead`.
+
+        The number changes by one per call and grows only while a shard waits.
+        """
         if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
             idle, self._looked_at = self._idle.since_last(), time.monotonic()
             step = 1 if idle > _SPARE and self._waiting else -1 if idle < _SCARCE else 0
@@ -72,22 +86,24 @@ class RunAhead(Ahead):
 
     def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
         """Return the groups of episodes that are complete now."""
-        found: list[tuple[str, ...]] = []
+        complete: list[tuple[str, ...]] = []
         for episode_id in filter(self._group_of.__contains__, result.finished):
             group = self._group_of[episode_id]
             self._part_of[episode_id] = result.part
             self._missing[group] -= 1
             if not self._missing[group]:
-                found.append(group)
-        return found
+                complete.append(group)
+        return complete
 
     def begin(self, work: tuple[str, ...]) -> Any:
         shard = shard_of(self.plan, self._context, map(self._episode, work))
-        return self.submit(execute_shard, *with_known_verdicts(self._context, self._known, [shard]))
+        return self.submit(
+            execute_shard, with_known_verdicts(self._context, self._known_verdicts, shard)
+        )
 
     def add(self, result: ShardResult) -> None:
         super().add(result)
-        if result.n_infra:  # the sandbox fails; its retries are the stage's
+        if result.n_infra:  # The sandbox fails. The stage does the retries.
             self._is_given_up.set()
 
     def _episode(self, episode_id: str) -> Episode:
@@ -98,21 +114,19 @@ class RunAhead(Ahead):
         return self._read.pop(episode_id)
 
     @cached_property
-    def _known(self) -> Mapping[str, TestVerdict]:
+    def _known_verdicts(self) -> Mapping[str, TestVerdict]:
         return known_verdicts(self.plan)
 
 
-def execute_shards(
-    plan: RunPlan, context: RunContext, episodes: Sequence[Episode]
-) -> list[ExecuteShard]:
-    """Shards of all existing episodes."""
-    by_id = {episode.episode_id: episode for episode in episodes}
-    groups = ([by_id[name] for name in group if name in by_id] for group in episode_groups(plan))
-    return [shard_of(plan, context, group) for group in groups if group]
+def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]]:
+    """Return the groups of `episode_groups` as positions in `episode_ids`, without empty ones."""
+    at = {episode_id: place for place, episode_id in enumerate(episode_ids)}
+    groups = ([at[name] for name in group if name in at] for group in episode_groups(plan))
+    return [group for group in groups if group]
 
 
 def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
-    """One shard; its name is a digest of the verdicts that it will decide."""
+    """Return a shard whose name is a digest of the verdicts that it will decide."""
     items = tuple(item_of(plan, episode) for episode in episodes)
     return ExecuteShard(
         context,
@@ -124,37 +138,33 @@ def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) ->
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
-    """An episode with the parts of its programs."""
+    """Return an episode with the problem and dialog that its programs need."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 
 def with_known_verdicts(
-    context: RunContext, known: Mapping[str, TestVerdict], shards: Sequence[ExecuteShard]
-) -> list[ExecuteShard]:
-    """Return the shards, each with the known verdicts of its programs."""
-    if not known:
-        return list(shards)
-    wanted = (
-        {key for item in shard.items for _, _, key in due_verdicts(context, item) if key in known}
-        for shard in shards
+    context: RunContext, verdicts: Mapping[str, TestVerdict], shard: ExecuteShard
+) -> ExecuteShard:
+    """Return the shard with the known verdicts of its programs."""
+    if not verdicts:
+        return shard
+    keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
+    return replace(
+        shard, known={key: verdicts[key] for key in keys if key is not None and key in verdicts}
     )
-    return [
-        replace(shard, known={key: known[key] for key in keys if key is not None})
-        for shard, keys in zip(shards, wanted, strict=True)
-    ]
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
-    """Return lasting verdicts of the same model on the same benchmark, from all runs, by id."""
-    known: dict[str, TestVerdict] = {}
+    """Return all runs' lasting verdicts of this model on this benchmark, by id."""
+    by_id: dict[str, TestVerdict] = {}
     for part in plan.lake.parts(
         "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label
     ):
         with suppress(
             FileNotFoundError, SchemaMismatch, CorruptRows
-        ):  # replaced meanwhile, or damaged: run again
+        ):  # The part was replaced meanwhile or is damaged, so its programs run again.
             rows = plan.lake.read_arrow("test_verdicts", [part])
             is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
             verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)
-            known |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
-    return known
+            by_id |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
+    return by_id

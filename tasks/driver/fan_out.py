@@ -1,11 +1,11 @@
-"""Spreads many shards over Dask workers; yields results as they come."""
+"""Distribution of many shards over Dask workers, with results as they arrive."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from schemas.errors import ServerUnavailable
 from tasks.driver.resources import ClusterResources
@@ -15,44 +15,79 @@ from tasks.worker.process import close_run
 
 S = TypeVar("S")
 R = TypeVar("R")
+T = TypeVar("T")
 REPLACED_S = 30.0
-"""Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
+"""Seconds to wait for a replacement of a dead worker. A start takes some 3 s on an idle machine."""
 SHARDS_IN_FLIGHT = 8
-"""Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms there and as much in the
-driver, which reads its part again; many enough, so that the others are at work while one comes to its end."""
+"""Number of shards in flight per worker process.
+
+A shard costs some 15 ms in the worker and as much in the driver, which reads its part again. More
+shards would waste that time. Fewer would leave the worker idle at the end of a shard.
+"""
 _WORTHWHILE = 16
-"""Items that make a shard worth its cost. A worker with fewer slots than twice as many has two shards under way."""
+"""Smallest useful number of items per shard.
+
+A worker with fewer than twice as many slots has two shards in flight.
+"""
 _USUAL_ANSWERS = 6
-"""Of an item for which shards have their usual size."""
+"""Number of answers per item at which shards have their usual size."""
 _HEED_EVERY_S = 0.2
 
 
-def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
-    """Addresses of the client's workers, one or more. Where all have died at once it waits for the first new one.
+class LazyShards(Sequence[S]):
+    """Shards, each made of its item when it is read. Only shards in flight are in memory.
 
-    Asks the scheduler: the client's own refresh empties `scheduler_info` every two seconds.
+    Args:
+        make: Returns the shard of an item.
+    """
+
+    def __init__(self, make: Callable[[T], S], items: Sequence[T]) -> None:
+        self._make, self._items = make, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> S: ...
+    @overload
+    def __getitem__(self, at: slice) -> "LazyShards[S]": ...
+    def __getitem__(self, at: int | slice) -> "S | LazyShards[S]":
+        if isinstance(at, slice):
+            return LazyShards(self._make, self._items[at])
+        return self._make(self._items[at])
+
+
+def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
+    """Return the addresses of the client's workers, at least one.
+
+    If all workers died, wait for the first new one. The scheduler is asked directly, because the
+    client's own refresh empties `scheduler_info` every two seconds.
 
     Raises:
-        ServerUnavailable: there was none for `limit_s`.
+        ServerUnavailable: No worker appeared within `limit_s`.
     """
     deadline = time.monotonic() + limit_s
-    while not (found := client.nthreads()):
+    while not (addresses := client.nthreads()):
         if time.monotonic() > deadline:
             raise ServerUnavailable(
-                f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) or unset PARLEY_DASK_ADDRESS; "
-                "where it is this machine's own cluster, look for a lack of memory. The same command typed again goes on"
+                f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) "
+                "or unset PARLEY_DASK_ADDRESS. If the cluster is of this machine, check its free "
+                "memory. Type the same command again to resume"
             )
         heed_signals()
         time.sleep(0.1)
-    return tuple(sorted(found))
+    return tuple(sorted(addresses))
 
 
 @contextmanager
 def closing_run(client: Any, run_id: str) -> Iterator[None]:
-    """Let the workers let go of a run at the block's end. Not where a signal ends it: they may be dead, or end soon."""
+    """Close a run in the workers at the block's end.
+
+    After a signal nothing is closed: the workers may be dead or about to end.
+    """
     try:
         yield
-    except Exception:  # whatever ended the block: what the workers hold open is let go of
+    except Exception:  # Whatever ended the block, the workers release the run.
         client.run(close_run, run_id)
         raise
     client.run(close_run, run_id)
@@ -75,23 +110,27 @@ def fan_out(
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
     Args:
-        at_once: most shards under way together, at each worker where they go `in_turn`; None leaves it to the workers' threads,
-            which other runs' shards then wait for.
-        in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
+        at_once: Maximum number of shards in flight, per worker if `in_turn`. With None the workers'
+            threads are the limit, and shards of other runs wait for them.
+        in_turn: The shards were dealt by `dealt_shards`. Each goes to its worker, or to another one
+            if its worker died.
         on_begun: Called with each shard that is given to a worker.
-        on_all_begun: Called once, when no shard waits here any more, or when those that were begun
-            are probably enough.
-        is_enough: Return True if no further shard is needed. Shards under way finish, and count.
-        is_ahead: Return True to begin no shard for now, since earlier results must be read first.
-        is_probably_enough: Return True to begin no shard for now, since those under way are
+        on_all_begun: Called once, when no shard waits in the driver any more, or when the begun
+            shards are probably enough.
+        is_enough: Returns True if no further shard is needed. Shards in flight finish and count.
+        is_ahead: Returns True to begin no shard for now, because earlier results are still
+            evaluated.
+        is_probably_enough: Returns True to begin no shard for now, because those in flight are
             expected to suffice. If they do not, the remaining shards follow.
 
     Returns:
-        Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are pending.
+        Results in order of arrival, and the shards whose worker died. The journaled turns of such
+        shards are stored. Their other turns are pending.
 
     Raises:
-        ServerUnavailable: the cluster itself is gone.
-        Exception: a shard's own. The other shards are cancelled first; their finished work stays.
+        ServerUnavailable: The cluster is gone.
+        Exception: A shard raised it. The other shards are cancelled first. Finished work stays
+            stored.
     """
     from distributed.scheduler import KilledWorker
 
@@ -132,7 +171,7 @@ def fan_out(
                 continue
             number, shard = futures.pop(
                 future
-            )  # Dask's scheduler, in this process, holds a shard as long as its future
+            )  # Dask's scheduler in this process holds a shard as long as its future.
             hands.returned(number)
             submit()
             try:
@@ -145,7 +184,8 @@ def fan_out(
     except (OSError, TimeoutError) as error:
         if client.status != "running":
             raise ServerUnavailable(
-                f"the Dask cluster stopped answering ({error}). Type the same command again: it goes on"
+                f"the Dask cluster stopped answering ({error}). "
+                "Type the same command again to resume"
             ) from error
         raise
     finally:
@@ -154,7 +194,7 @@ def fan_out(
 
 
 class _Hands:
-    """Numbers of shards that are not begun yet, by the worker they are for: as many for each as it may have under way."""
+    """Numbers of waiting shards by worker, with the number of free slots of each worker."""
 
     def __init__(self, shards: Sequence[Any], workers: Sequence[str], at_once: int | None) -> None:
         self._shards, self._workers = shards, workers
@@ -176,7 +216,7 @@ class _Hands:
         self._free[number % self._n_hands] += 1
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        """What may be begun: number, shard and place. One of each worker in turn."""
+        """Yield number, shard and place of each shard that may begin, one per worker in turn."""
         while ready := [
             hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
         ]:
@@ -194,15 +234,16 @@ class _Hands:
 def shard_size(
     slots: int, n_items: int, n_answers: int, n_workers: int, *, is_least: bool = False
 ) -> int:
-    """Items of a shard: a part of a worker's slots, so that none waits for the end of a large one.
+    """Return the number of items per shard: a fraction of a worker's slots.
 
-    Of items that owe few answers a shard has more, as long as each worker has many shards: a shard costs some 15 ms whatever
-    it holds.
+    No slot then waits for the end of a large shard. A shard costs some 15 ms whatever its size.
+    Items with few answers therefore form larger shards, as long as each worker has many shards.
 
     Args:
-        slots: items under way in one worker process.
-        n_answers: that all items owe together.
-        is_least: take the least size that is worth its cost, however short the items: a decision waits for each shard.
+        slots: Number of items in flight in one worker process.
+        n_answers: Number of answers of all items.
+        is_least: Return the smallest useful size, however short the items. A decision waits for
+            each shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
     if is_least:
@@ -212,15 +253,16 @@ def shard_size(
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
-    """Deal items to workers like cards, so that each gets as many; then cut shards of `size`, one of each worker in turn.
+    """Deal items to workers like cards, then cut shards of `size`, one per worker in turn.
 
-    One shard more would keep a worker busy for a dialogue's length after all others have ended.
+    Every worker gets as many items. One shard more would keep a worker busy for the length of a
+    dialogue after all others have ended.
     """
     hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
     return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]
 
 
 def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:
-    """Items in their order, `size` to a shard."""
+    """Return items in their order, `size` per shard."""
     every = tuple(items)
     return [every[i : i + size] for i in range(0, len(every), size)]

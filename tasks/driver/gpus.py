@@ -1,7 +1,8 @@
-"""Packing of model servers onto the GPUs of a machine: which servers may be up together, and on which devices.
+"""Placement of model servers on the GPUs of a machine.
 
-A server with `devices: auto` takes any devices that have room. One with named devices takes these. One that states nothing keeps
-the whole machine for itself and for the servers of the same run.
+A server with `devices: auto` takes any devices with enough memory. A server with named devices
+takes these. A server without either setting reserves the whole machine for itself and for the other
+servers of the same run.
 """
 
 import os
@@ -19,7 +20,7 @@ from tasks.language.servers.vllm_settings import AUTO, VllmSettings
 from tasks.planning.request import ModelRequest
 
 VARIABLE = "PARLEY_DEVICES"
-"""Names the devices that `devices: auto` may use, separated by commas."""
+"""Environment variable with the devices that `devices: auto` may use, separated by commas."""
 _ROUNDING = 1e-9
 _Name = TypeVar("_Name")
 _LIST_S = 30.0
@@ -30,7 +31,7 @@ class Demand:
     """Devices that one model's servers need."""
 
     width: int
-    """Number of devices, all replicas together; 0 for a server that holds none."""
+    """Number of devices of all replicas. 0 for a server that needs none."""
     share: float = 1.0
     """Share of each device's memory."""
     named: tuple[str, ...] = ()
@@ -38,26 +39,26 @@ class Demand:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the server keeps the whole machine."""
+        """Return True if the server reserves the whole machine."""
         return bool(self.width) and not self.named and not self.is_auto
 
 
 @dataclass(frozen=True)
 class Occupied:
-    """Devices that a server holds now."""
+    """Devices that a running server occupies."""
 
     demand: Demand
     devices: tuple[str, ...]
     is_starting: bool = False
-    """vLLM measures a device's free memory while it starts, so no other server starts on the device meanwhile."""
+    """vLLM measures free memory at its start, so no other server may start there meanwhile."""
 
 
-def demand_of(asked: ModelRequest) -> Demand:
+def demand_of(request: ModelRequest) -> Demand:
     """Return the devices that the servers of a model need."""
-    provider = provider_of(asked.spec)
+    provider = provider_of(request.spec)
     if provider is None or not provider.takes_serve_settings:
         return Demand(0)
-    settings = asked.serve or VllmSettings()
+    settings = request.serve or VllmSettings()
     named = () if settings.devices == AUTO else settings.devices
     width = settings.replicas * settings.tensor_parallel
     return Demand(width, settings.memory_share or 1.0, named, settings.devices == AUTO)
@@ -65,9 +66,10 @@ def demand_of(asked: ModelRequest) -> Demand:
 
 @cache
 def machine_devices() -> tuple[str, ...]:
-    """Return the devices for `devices: auto`: of PARLEY_DEVICES, else of CUDA_VISIBLE_DEVICES, else all that nvidia-smi lists.
+    """Return the devices for `devices: auto`.
 
-    A machine without any counts as one device without a name, so that servers on processors can share it by `memory_share`.
+    They are listed in PARLEY_DEVICES, else in CUDA_VISIBLE_DEVICES, else by nvidia-smi. A machine
+    without any has one device without a name, which CPU servers can share by `memory_share`.
     """
     for variable in (VARIABLE, "CUDA_VISIBLE_DEVICES"):
         if listed := os.environ.get(variable):
@@ -75,71 +77,71 @@ def machine_devices() -> tuple[str, ...]:
     program = shutil.which("nvidia-smi")
     if program is not None:
         with suppress(OSError, subprocess.TimeoutExpired):
-            asked = subprocess.run(
+            process = subprocess.run(
                 [program, "--query-gpu=index", "--format=csv,noheader"],
                 capture_output=True,
                 text=True,
                 timeout=_LIST_S,
                 check=False,
             )
-            if asked.returncode == 0 and (listed := asked.stdout.split()):
+            if process.returncode == 0 and (listed := process.stdout.split()):
                 return tuple(listed)
     return ("",)
 
 
 def placed(
     pool: Sequence[str],
-    wanted: Mapping[_Name, Demand],
+    demands: Mapping[_Name, Demand],
     beside: Sequence[Occupied],
     mates: Sequence[Occupied] = (),
 ) -> Mapping[_Name, tuple[str, ...]] | None:
-    """Return devices for servers that are to start together; None where they do not all find room.
+    """Return devices for servers that start together, or None if there is no room for all.
 
     Args:
-        pool: devices that `auto` may use.
-        wanted: name of each server -> its demand.
-        beside: servers that stay up.
-        mates: servers that stay up and belong to the same run. Named devices may be shared with them.
+        pool: Devices that `auto` may use.
+        wanted: Demand of each server, by name.
+        beside: Servers that stay up.
+        mates: Servers of the same run that stay up. Named devices may be shared with them.
     """
-    others = [one for one in beside if one.demand.width]
-    asking = [demand for demand in wanted.values() if demand.width]
+    others = [server for server in beside if server.demand.width]
+    asking = [demand for demand in demands.values() if demand.width]
     if (
         asking
         and others
-        and any(demand.is_whole for demand in (*asking, *(one.demand for one in others)))
+        and any(demand.is_whole for demand in (*asking, *(server.demand for server in others)))
     ):
         return None
     load = _load(others)
-    for demand in wanted.values():
+    for demand in demands.values():
         if any(load[device] + demand.share > 1 + _ROUNDING for device in demand.named):
             return None
     for device, share in _load(mates).items():
         load[device] += share
-    found: dict[_Name, tuple[str, ...]] = {}
-    for name, demand in sorted(wanted.items(), key=lambda item: (item[1].is_auto, -item[1].width)):
+    devices_of: dict[_Name, tuple[str, ...]] = {}
+    for name, demand in sorted(demands.items(), key=lambda item: (item[1].is_auto, -item[1].width)):
         devices = _fullest(pool, load, demand) if demand.is_auto else demand.named
         if devices is None:
             return None
         for device in (
             pool[: demand.width] if demand.is_whole else devices
-        ):  # vLLM's own choice: the first ones
+        ):  # vLLM itself takes the first ones.
             load[device] += demand.share
-        found[name] = devices
-    return found
+        devices_of[name] = devices
+    return devices_of
 
 
 def _load(servers: Sequence[Occupied]) -> defaultdict[str, float]:
     load: defaultdict[str, float] = defaultdict(float)
-    for one in servers:
-        for device in one.devices:
-            load[device] += 1.0 if one.is_starting else one.demand.share
+    for server in servers:
+        for device in server.devices:
+            load[device] += 1.0 if server.is_starting else server.demand.share
     return load
 
 
 def _fullest(
     pool: Sequence[str], load: Mapping[str, float], demand: Demand
 ) -> tuple[str, ...] | None:
-    """Return the fullest devices that still have room, so that whole ones stay free for others."""
+    """Return the fullest devices that still have room, so that empty ones stay free for others."""
     with_room = [device for device in pool if load.get(device, 0.0) + demand.share <= 1 + _ROUNDING]
     with_room.sort(key=lambda device: -load.get(device, 0.0))
     return tuple(with_room[: demand.width]) if len(with_room) >= demand.width else None

@@ -1,4 +1,4 @@
-"""Measures processors that nobody uses."""
+"""Measurement of idle processors."""
 
 import os
 import time
@@ -8,21 +8,21 @@ import psutil
 
 
 class IdleCores:
-    """Tells the idle share, since it was last asked, of the processors that this process may use."""
+    """Meter of the idle share of the processors that this process may use."""
 
     def __init__(self) -> None:
         self._at, self._idle_s = time.monotonic(), _idle_s()
 
     def since_last(self) -> float:
-        """0 to 1, on average."""
+        """Return the mean idle share since the last call, 0 to 1."""
         at, idle_s = time.monotonic(), _idle_s()
-        found = (idle_s - self._idle_s) / max(at - self._at, 1e-6)
+        n_idle = (idle_s - self._idle_s) / max(at - self._at, 1e-6)
         self._at, self._idle_s = at, idle_s
-        return max(0.0, found / len(_ours()))
+        return max(0.0, n_idle / len(_ours()))
 
 
 def _idle_s() -> float:
-    """Seconds that our processors have idled since the machine's start, all together."""
+    """Return the idle seconds of these processors since the machine's start, in total."""
     times = psutil.cpu_times(percpu=True)
     return sum(times[n].idle + getattr(times[n], "iowait", 0.0) for n in _ours() if n < len(times))
 

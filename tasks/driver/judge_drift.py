@@ -1,4 +1,4 @@
-"""Asks a judge anew, each night, what it was asked before: so its drift is a number (`judge_drift`)."""
+"""Repetition of fixed judgements every night, to measure the judges' drift (`judge_drift`)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,12 +18,12 @@ from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judge
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
-    """Ask the bundled judgements of the run's rubrics, past everything that is known, once a night for each judge.
+    """Request the bundled judgements of the run's rubrics anew, once a night for each judge.
 
     Returns:
-        Requests sent. A case that a fault of the service kept from an answer has no row this night.
+        Number of requests. A case that a fault of the service left without an answer has no row.
     """
-    kept = {
+    answered_ids = {
         part.stem.removeprefix("part-")
         for part in plan.lake.parts("judge_drift_answers", night_id=night_id)
     }
@@ -31,7 +31,7 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
         judge = plan.judges[rubric.name].judge
         name = content_id([plan.spec.benchmark, judge])
-        if rubric.drift and name not in kept:
+        if rubric.drift and name not in answered_ids:
             pending[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
     if not pending:
         return 0
@@ -40,9 +40,9 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
     ]
     with shard_try(plan.home.tries(context.key), context.invocation):
         results, _ = fan_out(client, judge_shard, shards)
-    told = read_calls(judgement_folder(context), JUDGEMENTS)
+    judgements = read_calls(judgement_folder(context), JUDGEMENTS)
     for name, (rubric, judge, jobs) in pending.items():
-        rows = list(_rows(plan, rubric, judge, told, jobs, night_id))
+        rows = list(_rows(plan, rubric, judge, judgements, jobs, night_id))
         plan.lake.write_part("judge_drift_answers", rows, name, night_id=night_id)
     return sum(result.model_calls for result in results)
 
@@ -59,12 +59,12 @@ def _rows(
     plan: RunPlan,
     rubric: Rubric,
     judge: RubricJudge,
-    told: Mapping[str, Judgement],
+    judgements: Mapping[str, Judgement],
     jobs: tuple[JudgeJob, ...],
     night_id: str,
 ) -> Iterator[JudgeDriftAnswer]:
     for number, job in enumerate(jobs):
-        judgement = told.get(job.judgement_id)
+        judgement = judgements.get(job.judgement_id)
         if judgement is None:
             continue
         for dimension, value, label, reason in values_of(rubric, judgement):

@@ -1,4 +1,4 @@
-"""Finds the judgements that a run needs, leaves out those that are known, and deals the others to the workers."""
+"""Judgements that a run needs: which are known, which are pending, and the shards of these."""
 
 import secrets
 from collections import defaultdict
@@ -37,8 +37,8 @@ V = TypeVar("V", TestVerdict, JudgeVerdict)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One judgement on one episode."""
+class WantedJudgement:
+    """Judgement on one episode."""
 
     job: JudgeJob
     episode: Episode
@@ -52,24 +52,26 @@ def judge_context(
     budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> JudgeContext:
-    """What the run's judgements share; each endpoint's concurrency is split over the worker processes.
+    """Return the facts that all the run's judgements share.
+
+    The concurrency of each endpoint is divided by the number of worker processes.
 
     Args:
-        served: where each model is that is served on this machine for this run.
-        budget_meter: the caps of the invocation.
-        calls: log of model calls, for metrics.
+        served: Endpoints of the models that this machine serves for the run.
+        budget_meter: Caps of the invocation.
+        calls: Log of model calls, for metrics.
     """
     limits = concurrency_by_endpoint(plan)
     seats = {}
     for rubric, judge in plan.judges.items():
-        who, asked = judge.judge.judge, judge.request
+        who, request = judge.judge.judge, judge.request
         seats[rubric] = JudgeSeat(
             judge=judge.judge,
             endpoint=place_of(who, judge.endpoint, served),
             concurrency=max(1, limits[endpoint_of(who, judge.endpoint)] // workers),
-            check_served_model=asked.check_served_model,
-            timeout_s=asked.timeout_s,
-            patience_s=asked.patience_s,
+            check_served_model=request.check_served_model,
+            timeout_s=request.timeout_s,
+            patience_s=request.patience_s,
         )
     home, spec = plan.home, plan.spec
     reworded = frozenset(
@@ -92,56 +94,56 @@ def judge_context(
 
 
 class Judgements:
-    """The judgements of one run, in the driver's process: found and told, without a judge at hand."""
+    """Judgements of one run, as the driver knows them. It sends no request."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self.folder = plan.home.judgements(plan.run_id)
-        """Where those are that are in no table yet."""
+        """Folder of the judgements that are in no table yet."""
         self._rubrics = plan.benchmark.rubrics(plan.spec.setting)
 
     @cached_property
     def earlier(self) -> Mapping[str, Judgement]:
-        """What any run on this benchmark was told. Judgements that could not be read are asked for again."""
-        return {name: judgement for name, (judgement, _) in self._kept.items()}
+        """Judgements of all runs on this benchmark. Unreadable ones are requested again."""
+        return {name: judgement for name, (judgement, _) in self._stored.items()}
 
     @cached_property
     def paid_elsewhere(self) -> frozenset[str]:
-        """Earlier judgements that this run did not pay for."""
-        return frozenset(name for name, (_, is_own) in self._kept.items() if not is_own)
+        """Ids of the earlier judgements that this run did not pay for."""
+        return frozenset(name for name, (_, is_own) in self._stored.items() if not is_own)
 
     @cached_property
-    def _kept(self) -> Mapping[str, tuple[Judgement, bool]]:
-        """Judgement id -> what was told, and whether this run paid for it."""
+    def _stored(self) -> Mapping[str, tuple[Judgement, bool]]:
+        """Judgement by id, with True if this run paid for it."""
         plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
         own = plan.lake.folder("judge_verdicts", **plan.keys)
-        kept: dict[str, tuple[Judgement, bool]] = {}
+        judgements: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
             with suppress(
                 FileNotFoundError, SchemaMismatch
-            ):  # replaced by another run's driver meanwhile, or damaged: ask again
+            ):  # Another run's driver replaced the part meanwhile, or it is damaged: ask again.
                 rows = plan.lake.read_arrow(
                     "judge_verdicts", [part], [*STORED_FIELDS, "judge", "is_reused"]
                 ).to_pylist()
                 for row in rows:
                     if row["answer_json"] is not None and row["judge"] in judges:
-                        name, said = (
+                        name, fields = (
                             row["judgement_id"],
                             {field: row[field] for field in STORED_FIELDS}
                             | {"unscored_reason": None},
                         )
-                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(
+                        is_own = (part.parent == own and not row["is_reused"]) or judgements.get(
                             name, (None, False)
                         )[1]
-                        kept[name] = (Judgement.model_validate(said), is_own)
-        return kept
+                        judgements[name] = (Judgement.model_validate(fields), is_own)
+        return judgements
 
-    def known(self) -> Mapping[str, Judgement]:
-        """All judgements that need not be asked for: earlier runs', and this one's so far."""
+    def known_judgements(self) -> Mapping[str, Judgement]:
+        """Return all known judgements: those of earlier runs, and this run's so far."""
         return {**self.earlier, **self.log()}
 
     def log(self) -> Mapping[str, Judgement]:
-        """Judgements of this run that are in no table yet."""
+        """Return this run's judgements that are in no table yet."""
         return read_calls(self.folder, JUDGEMENTS)
 
     def remove_log(self) -> None:
@@ -154,24 +156,24 @@ class Judgements:
         verdicts: Mapping[str, Sequence[TestVerdict]],
         *,
         all_rubrics: bool,
-    ) -> list[Wanted]:
-        """The judgements of some episodes, known or not.
+    ) -> list[WantedJudgement]:
+        """Return the judgements that episodes need, known or not.
 
         Args:
-            verdicts: by episode; empty where the tests have not run yet.
-            all_rubrics: False leaves out rubrics that read verdicts.
+            verdicts: Test verdicts by episode. Empty if the tests have not run yet.
+            all_rubrics: If False, rubrics that read verdicts are left out.
         """
         rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
         return [
-            one
+            judgement
             for episode in episodes
             for rubric in rubrics
-            for one in self._of(episode, rubric, verdicts)
+            for judgement in self._of(episode, rubric, verdicts)
         ]
 
     def _of(
         self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]
-    ) -> Iterator[Wanted]:
+    ) -> Iterator[WantedJudgement]:
         plan, judging = self._plan, self._plan.benchmark.judging
         if judging is None or episode.stop_reason is StopReason.INFRA:
             return
@@ -189,64 +191,68 @@ class Judgements:
         for run in judging.judge_runs(request):
             if run.rubric != rubric.name:
                 raise ParleyError(
-                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}"
+                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, "
+                    f"got one of {run.rubric!r}"
                 )
             messages = rubric.with_form(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
-            yield Wanted(JudgeJob(name, rubric.name, messages, *place), episode)
+            yield WantedJudgement(JudgeJob(name, rubric.name, messages, *place), episode)
 
-    def pending(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
-        """Each judgement that must be asked for, once, whichever episodes want it."""
+    def pending(
+        self, wanted: Iterable[WantedJudgement], known_ids: Collection[str]
+    ) -> list[JudgeJob]:
+        """Return each judgement that must be requested, once, whichever episodes need it."""
         jobs = {
-            one.job.judgement_id: one.job
-            for one in reversed(list(wanted))
-            if one.job.judgement_id not in known
+            judgement.job.judgement_id: judgement.job
+            for judgement in reversed(list(wanted))
+            if judgement.job.judgement_id not in known_ids
         }
         return list(reversed(jobs.values()))
 
-    def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
-        """(episode id, turn, rubric, dimension) of each row that there must be."""
+    def due(self, wanted: Iterable[WantedJudgement]) -> frozenset[tuple[str, int, str, str]]:
+        """Return (episode id, turn, rubric, dimension) of each required row."""
         dimensions = {rubric.name: rubric.dimensions for rubric in self._rubrics}
         return frozenset(
-            (one.episode.episode_id, one.job.turn, one.job.rubric, dimension)
-            for one in wanted
-            for dimension in dimensions[one.job.rubric]
+            (judgement.episode.episode_id, judgement.job.turn, judgement.job.rubric, dimension)
+            for judgement in wanted
+            for dimension in dimensions[judgement.job.rubric]
         )
 
     def rows(
-        self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]
+        self, wanted: Iterable[WantedJudgement], judgements: Mapping[str, Judgement]
     ) -> Iterator[JudgeVerdict]:
-        """The table's rows. A judgement that was not given is infra."""
+        """Yield the table's rows. A missing judgement is an infra fault."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
-        for one in wanted:
-            name = one.job.judgement_id
-            judgement = known.get(name) or Judgement(
+        for item in wanted:
+            name = item.job.judgement_id
+            judgement = judgements.get(name) or Judgement(
                 judgement_id=name, unscored_reason=UnscoredReason.INFRA
             )
             about = {
                 "run_id": self._plan.run_id,
                 "benchmark": spec.benchmark,
                 "model": spec.label,
-                "episode_id": one.episode.episode_id,
-                "problem_id": one.episode.problem_id,
-                "sample": one.episode.sample,
-                "turn": one.job.turn,
+                "episode_id": item.episode.episode_id,
+                "problem_id": item.episode.problem_id,
+                "sample": item.episode.sample,
+                "turn": item.job.turn,
             }
-            judge = self._plan.judges[one.job.rubric].judge.judge.label
+            judge = self._plan.judges[item.job.rubric].judge.judge.label
             is_reused = name in self.paid_elsewhere or name in first
             yield from verdicts_of(
-                rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused
+                rubrics[item.job.rubric], judge, judgement, about, is_reused=is_reused
             )
             first.add(name)
 
 
 def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
-    """Return the pending judgements on the kept dialogues of a run, each once. Pending dialogues have none yet.
+    """Return the pending judgements on a run's finished dialogues, each once.
 
-    A rubric that reads verdicts is taken at the verdicts that are kept: where tests are still to run, another judgement follows.
+    Pending dialogues have none yet. A rubric that reads verdicts uses the stored ones. If tests are
+    still to run, another judgement follows.
     """
     if not plan.judges:
         return []
@@ -254,22 +260,25 @@ def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
     episodes = from_arrow(plan.episodes.rows(plan.members.ids), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
     return judgements.pending(
-        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()
+        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known_judgements()
     )
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
-    """Names of what the run is told, by judge and benchmark: a run with one of them may want the very same judgements."""
+    """Return a name for the judgements by each judge on this benchmark.
+
+    Two runs with a common name may need the same judgements.
+    """
     return frozenset(
-        f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}"
-        for one in plan.judges.values()
+        f"judgements of {plan.spec.benchmark} by {judge.judge.judge.label}"
+        for judge in plan.judges.values()
     )
 
 
 def judge_shards(
     context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
 ) -> list[JudgeShard]:
-    """Return small shards, as many judgements for each worker, under names that no earlier shards had."""
+    """Return small shards with equal numbers of judgements per worker, each under a new name."""
     attempt = secrets.token_hex(4)
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
@@ -280,14 +289,14 @@ def judge_shards(
 
 
 class JudgeAhead(Ahead):
-    """Has dialogues judged as they end, by rubrics that read no verdicts."""
+    """Judging of finished dialogues by rubrics that read no verdicts, while others are played."""
 
     def __init__(
         self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
     ) -> None:
         super().__init__(plan, client)
         self._judgements, self._context = judgements, context
-        self._asked = set(judgements.known())
+        self._requested_ids = set(judgements.known_judgements())
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -308,8 +317,8 @@ class JudgeAhead(Ahead):
 
     def begin(self, work: str) -> Any:
         wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
-        jobs = tuple(self._judgements.pending(wanted, self._asked))
-        self._asked.update(job.judgement_id for job in jobs)
+        jobs = tuple(self._judgements.pending(wanted, self._requested_ids))
+        self._requested_ids.update(job.judgement_id for job in jobs)
         return (
             self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
             if jobs
@@ -319,22 +328,22 @@ class JudgeAhead(Ahead):
     def rows(
         self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
     ) -> list[JudgeVerdict]:
-        """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.
+        """Judge episodes by all rubrics and wait. A missing judgement is an infra fault.
 
         Args:
-            verdicts: all of these episodes.
+            verdicts: All test verdicts of these episodes.
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
-        jobs = self._judgements.pending(wanted, self._judgements.known())
+        jobs = self._judgements.pending(wanted, self._judgements.known_judgements())
         shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
         for future in [self.submit(judge_shard, shard) for shard in shards]:
             self.add(future.result())
-        return list(self._judgements.rows(wanted, self._judgements.known()))
+        return list(self._judgements.rows(wanted, self._judgements.known_judgements()))
 
 
 def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:
-    """Verdicts or judgements of each episode."""
-    found: dict[str, list[V]] = defaultdict(list)
+    """Group verdicts or judgements by episode."""
+    rows: dict[str, list[V]] = defaultdict(list)
     for verdict in verdicts:
-        found[verdict.episode_id].append(verdict)
-    return found
+        rows[verdict.episode_id].append(verdict)
+    return rows

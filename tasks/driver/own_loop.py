@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own: the main thread heeds signals meanwhile, and does what only it may do."""
+"""An event loop in a thread of its own, while the main thread handles signals."""
 
 import asyncio
 import threading
@@ -16,19 +16,22 @@ _END_LIMIT_S = 3.0
 
 
 class OwnLoop:
-    """Runs one coroutine. The main thread starts servers for it: the system ends them with the thread that started them."""
+    """Runner of one coroutine. The main thread starts servers on its behalf.
+
+    The system ends a server together with the thread that started it.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waits: Future[Any] = Future()
-        """What the loop waits for."""
+        """Future that the loop waits for."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it to its end, in the main thread's stead.
+        """Run the coroutine to its end while the main thread waits.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a signal came; the coroutine was cancelled.
+            SystemExit, KeyboardInterrupt: A signal came. The coroutine was cancelled.
         """
         thread = threading.Thread(
             target=self._loop.run_forever, name="parley-build-loop", daemon=True
@@ -53,7 +56,7 @@ class OwnLoop:
                 self._loop.close()
 
     def in_main_thread(self, errand: Callable[[], T]) -> T:
-        """Have the main thread do something, and wait for it; called on the loop."""
+        """Run a function in the main thread and wait for it. Call this on the loop."""
         answer: Future[T] = Future()
         self._waits = answer
 

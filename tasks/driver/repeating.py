@@ -1,4 +1,4 @@
-"""Something that is looked at again and again, beside the work of a block."""
+"""Repeated call of a function beside the work of a block."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeating(look: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
-    """Within the block call `look` each so many seconds, in a thread of that name, as long as it gives True.
+    """Call `look` every `every_s` seconds in a thread of this name, as long as it returns True.
 
-    The block's end waits for a call that is under way.
+    The end of the block waits for a call in progress.
     """
     over = threading.Event()
 

@@ -1,6 +1,7 @@
-"""What shards ask of workers, where the workers of a named cluster say what they have: `dask worker … --resources "sandbox=4"`.
+"""Dask resources of shards, for clusters whose workers declare what they have.
 
-A resource that no worker declares is asked for by no shard, so that a cluster that declares none works as one without them.
+Example: `dask worker … --resources "sandbox=4"`. A shard never asks for a resource that no worker
+declares, so a cluster without declarations works too.
 """
 
 import pickle
@@ -12,20 +13,23 @@ from tasks.planning.plan import NO_SANDBOX
 from tasks.worker.jobs import AuditShard, ConverseShard, ExecuteShard, JudgeShard, run_packed
 
 MODEL_CALLS = "model_calls"
-"""Dialogues or judgements under way at once: each has at most one request in flight."""
+"""Parallel dialogues or judgements. Each has at most one request in flight."""
 SANDBOX = "sandbox"
-"""Shards of programs at once. Dialogues of a run with programs go to workers that have it, and use none of it up."""
+"""Parallel shards of programs.
+
+Dialogues of a run with programs go to workers that have this resource, and use none of it.
+"""
 Resources = Mapping[str, float]
 
 
 class ClusterResources:
-    """What the workers of a cluster declare, as its scheduler knows it now."""
+    """Resources that the workers of a cluster declare now, according to its scheduler."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        told = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+        workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         self._of: dict[str, Resources] = {
-            address: dict(worker.get("resources") or {}) for address, worker in told.items()
+            address: dict(worker.get("resources") or {}) for address, worker in workers.items()
         }
         self._most: dict[str, float] = {}
         for has in self._of.values():
@@ -33,19 +37,22 @@ class ClusterResources:
                 self._most[name] = max(amount, self._most.get(name, 0.0))
 
     def place(self, shard: object) -> dict[str, Any]:
-        """How Dask is told what a shard asks for: never more than the largest worker has, since that would wait for ever."""
-        asked = {
+        """Return Dask's arguments for the resources of a shard.
+
+        A shard asks for at most what the largest worker has. A larger amount would wait for ever.
+        """
+        resources = {
             name: min(amount, self._most[name])
             for name, amount in needs(shard).items()
             if name in self._most
         }
-        return {"resources": asked} if asked else {}
+        return {"resources": resources} if resources else {}
 
     def submit(self, function: Callable[[Any], Any], shard: object, **where: Any) -> Any:
-        """A future of the function's result on the shard, on a worker that has what the shard asks for.
+        """Submit a shard to a worker with the resources that it needs, and return the future.
 
         Args:
-            where: what else Dask is told: workers, priority.
+            where: Other arguments of Dask: workers, priority.
         """
         key = f"{function.__name__}-{uuid4()}"
         packed = pickle.dumps(shard, pickle.HIGHEST_PROTOCOL)
@@ -61,17 +68,19 @@ class ClusterResources:
         )
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
-        """Those of the workers that have what a shard asks for."""
-        asked: Resources = self.place(shard).get("resources", {})
+        """Return the workers that have what a shard needs."""
+        resources: Resources = self.place(shard).get("resources", {})
         return tuple(
             worker
             for worker in workers
-            if all(self._of.get(worker, {}).get(name, -1.0) >= asked[name] for name in asked)
+            if all(
+                self._of.get(worker, {}).get(name, -1.0) >= resources[name] for name in resources
+            )
         )
 
 
 def needs(shard: object) -> Resources:
-    """What a shard asks for."""
+    """Return the resources that a shard needs."""
     if isinstance(shard, ConverseShard):
         has_programs = shard.context.spec.sandbox != NO_SANDBOX
         return {MODEL_CALLS: len(shard.episodes), **({SANDBOX: 0} if has_programs else {})}

@@ -1,4 +1,4 @@
-"""Reads what vLLM's servers say of their work, every half minute, and keeps it in the lake's table `serving`."""
+"""Measurement of vLLM's servers every half minute, for the lake's table `serving`."""
 
 import logging
 import threading
@@ -19,10 +19,10 @@ _LOG = logging.getLogger("parley.serving")
 
 
 class ServingMeter:
-    """Measures the replicas of one model while the block runs. A night's work never fails by it.
+    """Meter of one model's replicas while the block runs. Its failure never stops a night.
 
     Args:
-        urls: base URL of each replica. They have just been started.
+        urls: Base URL of each replica. They have just been started.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ServingMeter:
 
     def __enter__(self) -> Self:
         for url in self._urls:
-            self._last[url] = (_asked(url), time.monotonic(), utc_now())
+            self._last[url] = (_metrics_of(url), time.monotonic(), utc_now())
         self._thread.start()
         return self
 
@@ -61,11 +61,11 @@ class ServingMeter:
         trace: TracebackType | None,
     ) -> None:
         self._over.set()
-        if kind is None or issubclass(kind, Exception):  # a signal ends the night at once
+        if kind is None or issubclass(kind, Exception):  # A signal ends the night at once.
             self.look()
 
     def look(self) -> None:
-        """Look at all replicas now, and write what they did since the last look."""
+        """Measure all replicas now, and write their work since the last measurement."""
         with self._lock:
             new = [
                 row
@@ -78,15 +78,18 @@ class ServingMeter:
             try:
                 self._lake.write_part("serving", self._rows, self._part, night_id=self._night_id)
             except (ParleyError, OSError) as error:
-                _LOG.warning("what vLLM's servers did cannot be kept: %s", error)
+                _LOG.warning("what vLLM's servers did cannot be stored: %s", error)
 
     def _look_again(self) -> None:
         while not self._over.wait(self._every_s):
             self.look()
 
     def _row(self, replica: int, url: str) -> Serving | None:
-        """What a replica did since the last look; None where it did nothing, or does not answer now."""
-        now = _asked(url)
+        """Return a replica's work since the last measurement.
+
+        Return None if it did nothing or does not answer.
+        """
+        now = _metrics_of(url)
         if now is None:
             return None
         before, then_s, then = self._last[url]
@@ -117,7 +120,7 @@ class ServingMeter:
         )
 
 
-def _asked(url: str) -> ServerMetrics | None:
+def _metrics_of(url: str) -> ServerMetrics | None:
     try:
         return ask_metrics(url)
     except (OSError, NoMetrics, ValueError) as error:

@@ -1,12 +1,13 @@
-"""SIGINT and SIGTERM end a command cleanly and soon, wherever in its work they find it.
+"""Clean and timely end of a command after SIGINT or SIGTERM.
 
-Both raise an exception in the main thread, which unwinds the stack: clusters and servers are ended on the way. Such an exception
-can be lost: Python drops what is raised in a finalizer or a callback, an event loop logs what one of its callbacks raises, and
-while a flow runs the handler of SIGTERM is Prefect's. So a thread reads the kernel's own note of each signal, too (a wakeup
-descriptor): `heed_signals` asks it between two steps and while the driver waits, and what has not ended in time is ended as it
-stands, as safely as SIGKILL would: children follow their parent by themselves.
+Both signals raise an exception in the main thread, which unwinds the stack and so ends clusters and
+servers. Such an exception can be lost: Python drops exceptions of finalizers and callbacks, an
+event loop logs those of its callbacks, and while a flow runs, SIGTERM has Prefect's handler. A
+thread therefore also reads the kernel's record of each signal (a wakeup descriptor). `heed_signals`
+checks it between steps and while the driver waits. After a time limit the process ends at once,
+which is as safe as SIGKILL: children follow their parent by themselves.
 
-A thread may have its process end likewise, with an exception of its own (`stop`): it sends SIGUSR1.
+A thread can end its process in the same way with an exception of its own (`stop`), by SIGUSR1.
 """
 
 import math
@@ -25,25 +26,31 @@ from typing import Any, NoReturn
 INTERRUPTED, TERMINATED, STOPPED = 130, 143, 0
 _STOP = signal.SIGUSR1
 END_LIMIT_S = 8.0
-"""From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
+"""Seconds from the first signal to the end. `docker stop` sends SIGKILL after 10 s."""
 _LOOK_EVERY_S = 0.2
-"""The thread that bounds the end looks so often whether another one has read the note of a signal: it is not woken then."""
+"""Interval at which the watching thread checks whether another thread has read a signal.
+
+Nothing wakes the watching thread in that case.
+"""
 UNWOUND_LIMIT_S = 1.5
-"""From the end of a flow's own work, after a signal, to the end of its process: time for Prefect to say so to its server."""
+"""Seconds from the end of a flow's own work after a signal to the end of the process.
+
+Prefect needs them to inform its server.
+"""
 
 
 class _Watch:
-    """Notes the signals of this process and bounds the time that it takes to end after the first."""
+    """Record of this process's signals, with a limit for the time from the first one to the end."""
 
     def __init__(self, heeded: tuple[signal.Signals, ...], last_words: Callable[[], None]) -> None:
         self._heeded, self._last_words = heeded, last_words
         self._came: list[int] = []
         self.stop: Callable[[], BaseException] | None = None
-        """Makes what a stopped process raises; see `stop`."""
+        """Factory of the exception for a stopped process. See `stop`."""
         self._deadline = math.inf
         self._lock = (
             threading.RLock()
-        )  # the handler of `stop` asks in the midst of whatever the main thread does
+        )  # The handler of `stop` takes this lock wherever it interrupts the main thread.
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
@@ -60,14 +67,14 @@ class _Watch:
         os.close(self._reading)
 
     def hasten(self, limit_s: float) -> None:
-        """Leave so many seconds from now, where more are left."""
+        """Shorten the remaining time to `limit_s` seconds."""
         self._deadline = min(self._deadline, time.monotonic() + limit_s)
-        os.write(self._writing, b"\0")  # wakes the thread
+        os.write(self._writing, b"\0")  # This wakes the thread.
 
     def status(self) -> int | None:
-        """The exit status of the signal that came; None as long as none has."""
+        """Return the exit status of the signal that came, or None."""
         self._note(0)
-        with self._lock:  # the other thread may have read the note, and not yet taken it in
+        with self._lock:  # The other thread may have read the signal and not yet recorded it.
             came = set(self._came)
         if signal.SIGTERM in came:
             return TERMINATED
@@ -76,7 +83,7 @@ class _Watch:
         return STOPPED if came else None
 
     def ending(self) -> BaseException | None:
-        """The exception that ends the process; None as long as no signal came."""
+        """Return the exception that ends the process, or None if no signal came."""
         status = self.status()
         if status == STOPPED and self.stop is not None:
             return self.stop()
@@ -87,10 +94,13 @@ class _Watch:
         )
 
     def end(self) -> NoReturn:
-        """Say the last words and end at once: all that an interpreter does at its end may take seconds, and nothing needs it."""
+        """Call `last_words` and end the process at once.
+
+        A regular end of the interpreter may take seconds, and nothing needs it.
+        """
         words, self._last_words = self._last_words, lambda: None
         try:
-            with suppress(Exception):  # whoever was to read them may have ended, too
+            with suppress(Exception):  # The reader of the words may have ended too.
                 words()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
@@ -113,16 +123,19 @@ class _Watch:
         self.end()
 
     def _note(self, limit_s: float) -> bool:
-        """Take in what came, after waiting for it at most so long; whether more can come."""
+        """Record new signals, after waiting for them at most `limit_s` seconds.
+
+        Return False if no more can come.
+        """
         if not select.select([self._reading], [], [], limit_s)[0]:
             return True
         with self._lock:
             try:
-                said = os.read(self._reading, 4096)
-            except BlockingIOError:  # the other thread was first
+                numbers = os.read(self._reading, 4096)
+            except BlockingIOError:  # The other thread has read it.
                 return True
-            self._came += [number for number in said if number in self._heeded]
-            return bool(said)
+            self._came += [number for number in numbers if number in self._heeded]
+            return bool(numbers)
 
 
 _watches: list[_Watch] = []
@@ -130,23 +143,24 @@ _watches: list[_Watch] = []
 
 @contextmanager
 def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, then end the process (exit status 143 or 130) unless its work is done.
+    """Let SIGTERM unwind the stack as Ctrl-C does, then end the process.
 
-    A second Ctrl-C ends it at once; a second SIGTERM changes nothing: `timeout` sends two.
-
-    Does nothing outside the main thread, where Python allows no handlers. An ignored SIGINT (`nohup`, `&`) stays ignored.
+    The exit status is 143 or 130, unless the work is complete. A second Ctrl-C ends the process at
+    once. A second SIGTERM changes nothing, because `timeout` sends two. Outside the main thread
+    this does nothing, because Python allows no handlers there. An ignored SIGINT (`nohup`, `&`)
+    stays ignored.
 
     Args:
-        last_words: called once where a signal ends the process.
+        last_words: Called once if a signal ends the process.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: set[int] = set()
+    handled: set[int] = set()
 
     def end(number: int, frame: FrameType | None) -> None:
-        if number not in heard:
-            heard.add(number)
+        if number not in handled:
+            handled.add(number)
             raise _ending(number)
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
@@ -169,9 +183,10 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
 
 @contextmanager
 def terminated_in_time() -> Iterator[None]:
-    """Bound the time from SIGTERM, or `stop`, to the end of a process whose flow another program runs, such as Prefect's runner.
+    """Limit the time from SIGTERM or `stop` to the end of a process whose flow Prefect runs.
 
-    The bound outlasts the block: what Prefect, Dask and the interpreter do at their end takes seconds, and nothing needs it.
+    The limit also holds after the block: the ends of Prefect, Dask and the interpreter take
+    seconds, and nothing needs them.
     """
     if _watches or threading.current_thread() is not threading.main_thread():
         yield
@@ -202,10 +217,12 @@ def _forget(watch: _Watch, before: Any) -> None:
 
 
 def stop(error: Callable[[], BaseException]) -> None:
-    """End the process as SIGTERM would, but by this exception and with status 0. Called in a thread, within `terminated_in_time`.
+    """End the process as SIGTERM would, but by this exception and with status 0.
+
+    Call this in a thread, within `terminated_in_time`.
 
     Args:
-        error: makes the exception, which the main thread raises now, and each thread that heeds signals.
+        error: Makes the exception. The main thread and each thread that heeds signals raise it.
     """
     for watch in _watches:
         watch.stop = error
@@ -214,12 +231,12 @@ def stop(error: Callable[[], BaseException]) -> None:
 
 
 def stop_asked() -> bool:
-    """Whether a signal that ends this process has come."""
+    """Return True if a signal that ends this process has come."""
     return any(watch.status() is not None for watch in _watches)
 
 
 class Halted(BaseException):
-    """Work in a thread that whoever waits for it wants no more."""
+    """A waiting caller stopped the work in this thread."""
 
 
 _halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=None)
@@ -227,7 +244,7 @@ _halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=No
 
 @contextmanager
 def halted_by(event: threading.Event) -> Iterator[None]:
-    """Within the block, and in threads that copy its context, `heed_signals` heeds this event, too."""
+    """Let `heed_signals` check this event too, in the block and threads that copy its context."""
     token = _halt.set(event)
     try:
         yield
@@ -236,13 +253,13 @@ def halted_by(event: threading.Event) -> Iterator[None]:
 
 
 def heed_signals() -> None:
-    """End here if a signal asked for it before and the work went on all the same. For every thread of a command.
+    """End the work here if a signal came earlier and its exception was lost.
 
     Raises:
         SystemExit: SIGTERM came (status 143).
         KeyboardInterrupt: SIGINT came.
-        BaseException: that of `stop`.
-        Halted: see `halted_by`.
+        BaseException: The exception of `stop`.
+        Halted: See `halted_by`.
     """
     for watch in _watches:
         if (error := watch.ending()) is not None:

@@ -1,4 +1,7 @@
-"""A stage of a run: what is pending is cut into shards, workers do them, and what they left is kept. At most three attempts."""
+"""Framework of a stage: pending items are cut into shards, and workers process them.
+
+Items that a fault of machine or service ended are tried again, at most three times in a night.
+"""
 
 import time
 from abc import ABC, abstractmethod
@@ -15,32 +18,32 @@ from tasks.storage.journaling.tries import shard_try
 from tasks.worker.jobs import ShardResult
 
 MAX_ATTEMPTS = 3
-"""Attempts at an item in one night, where faults of machine or service end it."""
+"""Maximum number of attempts at an item in one night after faults of machine or service."""
 RETRY_DELAY_S = 2.0
 OnResult = Callable[[ShardResult], None]
 
 
 @dataclass
 class StageResult:
-    """What a stage came to, in all its attempts."""
+    """Result of a stage over all its attempts."""
 
     model_calls: int = 0
     n_run: int = 0
-    """Programs that were run."""
+    """Number of programs that were run."""
     error: str | None = None
-    """An example of the faults that are left."""
+    """Example of the remaining faults."""
     is_permanent: bool = False
-    """Asking again cannot help against the faults that are left."""
+    """True if a repetition cannot help against the remaining faults."""
     is_cut: bool = False
-    """A cap of the budget stopped it. Finished work is kept."""
+    """True if a budget cap stopped the stage. Finished work is stored."""
     profiles: dict[str, EndpointProfile] = field(default_factory=dict[str, EndpointProfile])
-    """Role -> what the workers found out about its endpoint."""
+    """Properties of each role's endpoint that the workers found."""
 
     def add(self, results: Sequence[ShardResult], *, is_lost: bool = False) -> None:
-        """Add an attempt's results. Its faults replace those of the attempt before.
+        """Add an attempt's results. Its faults replace those of the previous attempt.
 
         Args:
-            is_lost: a worker died with its shard.
+            is_lost: A worker died with its shard.
         """
         faulty = [result for result in results if result.n_infra]
         for result in results:
@@ -62,16 +65,19 @@ ResultT = TypeVar("ResultT", bound=StageResult)
 
 
 class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
-    """One step of a run. A subclass says what is pending of it, how that is cut into shards, and what is kept.
+    """Step of a run. A subclass defines pending items, their shards, and what is stored.
 
     Args:
-        context: facts that all shards share.
-        client: a Dask client.
-        result: what the stage came to so far.
+        context: Facts that all shards share.
+        client: Dask client.
+        result: Result of the stage so far.
     """
 
     asks_models = False
-    """After faults of the models' service it waits before the next attempt. None follows where no item got through."""
+    """True if faults of the models' service delay the next attempt.
+
+    If no item succeeded, there is no further attempt.
+    """
 
     def __init__(self, plan: RunPlan, context: Any, client: Any, result: ResultT) -> None:
         self.plan, self.context, self.client, self.result = plan, context, client, result
@@ -79,11 +85,11 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
     @staticmethod
     @abstractmethod
     def run_shard(shard: ShardT) -> ShardResult:
-        """Do one shard, in a worker process."""
+        """Process one shard, in a worker process."""
 
     @abstractmethod
     def pending(self) -> Sequence[ItemT]:
-        """Find what is to be done now."""
+        """Return the items to process now."""
 
     @abstractmethod
     def shards(self, pending: Sequence[ItemT], n_workers: int) -> Sequence[ShardT]:
@@ -91,31 +97,31 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
 
     @abstractmethod
     def keep(self) -> None:
-        """Write to the run's tables what the shards have left. Called once, after the last attempt."""
+        """Store the shards' results in the run's tables. Called once, after the last attempt."""
 
     def reach(self) -> None:
-        """Make ready what the shards need. Called once, where something is pending."""
+        """Prepare what the shards need. Called once, if something is pending."""
 
     @contextmanager
     def attempt(self, number: int, pending: Sequence[ItemT]) -> Iterator[None]:
-        """Let workers take shards while the block runs."""
+        """Allow workers to take shards of this attempt while the block runs."""
         with shard_try(self.plan.home.tries(self.context.key), self.context.invocation):
             yield
 
     def dealing(self, shards: Sequence[ShardT], n_workers: int) -> dict[str, Any]:
-        """Return how the shards are dealt: see `fan_out`."""
+        """Return the arguments of `fan_out` for these shards."""
         return {
             "at_once": n_workers * (self.context.programs + 1)
-        }  # one more than can run: none waits for the driver
+        }  # One shard more than can run, so that no worker waits for the driver.
 
     def take(self, result: ShardResult) -> None:
-        """Take note of a shard's result as it comes."""
+        """Receive a shard's result as it arrives."""
 
 
 def run_stage(
     stage: Stage[ItemT, ShardT, ResultT], on_result: OnResult = lambda _: None
 ) -> ResultT:
-    """Do what is pending of a stage, and keep it. Return what it came to."""
+    """Process the pending items of a stage, store the results, and return them."""
     if pending := stage.pending():
         stage.reach()
         with closing_run(stage.client, stage.context.key):
@@ -148,11 +154,11 @@ def _attempt(
             return
         if (
             is_whole and stage.asks_models and number + 1 < MAX_ATTEMPTS
-        ):  # a dead worker is replaced at once
+        ):  # A dead worker is replaced at once, without a delay.
             time.sleep(RETRY_DELAY_S * 2 ** (number + 1))
 
 
 def _is_hopeless(stage: Stage[Any, Any, Any], results: Sequence[ShardResult]) -> bool:
-    """Tell whether another attempt would find nothing to do, or the same faults."""
+    """Return True if another attempt would find no work or the same faults."""
     is_down = stage.asks_models and all(result.n_infra == result.n_items for result in results)
     return is_down or all(result.permanent for result in results if result.n_infra)

@@ -66,7 +66,7 @@ def with_environments_checked(
         dialog.without_environment(fault) if fault else dialog
         for dialog, fault in zip(staged.dialogs, faults, strict=True)
     )
-    return replace(staged, dialogs=tuple(marked))
+    return replace(staged, dialogs=marked)
 
 
 def environment_lines(dialogs: Sequence[Dialog]) -> tuple[str, ...]:

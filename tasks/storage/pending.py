@@ -10,14 +10,17 @@ from itertools import accumulate
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.episode import Episode, StopReason
+from schemas.lake.packed_rows import PackedRows
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
+from warehouse.lake import LakeRows
 
 _HEAD = ["episode_id", "run_id", "stop_reason", "attempt", "finished_at"]
 Ids = Iterable[str] | pa.ChunkedArray
@@ -69,8 +72,24 @@ class EpisodeFiles:
 
     def rows(self, wanted: Ids) -> pa.Table:
         """As `episode_rows`."""
-        ids = _text_array(wanted)
-        return listing_again(lambda: self._chosen_rows(ids))
+        return listing_again(lambda: self.chosen(wanted).read())
+
+    def packed(self, wanted: Ids) -> PackedRows[Episode]:
+        """Return the rows of `episode_rows`, compressed."""
+        return listing_again(
+            lambda: PackedRows[Episode].of_tables("episodes", self.chosen(wanted).pieces())
+        )
+
+    def chosen(self, wanted: Ids) -> LakeRows:
+        """Return the rows of `episode_rows` by file and position. None of them is read."""
+        heads = listing_again(self._look)
+        parts, places = list(heads), dict[int, list[int]]()
+        for number, at in _chosen_places(list(heads.values()), _text_array(wanted)):
+            places.setdefault(number, []).append(at)
+        return LakeRows(
+            "episodes",
+            tuple((parts[number], np.array(rows, np.int64)) for number, rows in places.items()),
+        )
 
     def _look(self) -> dict[Path, pa.Table]:
         before, known = self._heads.of_file, dict[tuple[Path, int, int], pa.Table]()
@@ -83,18 +102,6 @@ class EpisodeFiles:
             before[key] = known[key]
         self._heads.of_file = known
         return {part: head for (part, *_), head in known.items()}
-
-    def _chosen_rows(self, ids: pa.Array) -> pa.Table:
-        heads = self._look()
-        parts = list(heads)
-        chosen: dict[int, list[int]] = {}
-        for number, at in _chosen_places(list(heads.values()), ids):
-            chosen.setdefault(number, []).append(at)
-        pieces = [
-            self._lake.read_arrow("episodes", [parts[number]]).take(pa.array(places, pa.int64()))
-            for number, places in chosen.items()
-        ]
-        return pa.concat_tables(pieces) if pieces else self._lake.read_arrow("episodes", [])
 
 
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Ids) -> pa.Table:

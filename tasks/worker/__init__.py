@@ -1,1 +1,1 @@
-"""The side of a stage that runs in Dask workers."""
+"""Worker side of a stage, in Dask worker processes."""

@@ -1,4 +1,4 @@
-"""A shard of passed programs, which a worker process audits: their tests run again with altered expectations."""
+"""Audit of a shard of passed programs: their tests run again with altered expectations."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,11 +22,11 @@ STAGE = "audit"
 
 
 def audit_shard(shard: AuditShard) -> ShardResult:
-    """Audit a shard's programs and write one part: a row for each verdict that they decided.
+    """Audit a shard's programs and write one part with a row per verdict.
 
     Raises:
-        ShardTaken: another worker process holds the shard.
-        OSError: the part could not be written.
+        ShardTaken: Another worker process holds the shard.
+        OSError: The part could not be written.
     """
     context = shard.context
     if context.budget_meter and context.budget_meter.is_late:
@@ -66,7 +66,7 @@ def _audit_counted(run: RunState, sandbox: Sandbox, item: AuditItem) -> Audited:
 
 
 def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> Audited:
-    """Audit one program. A fault of the sandbox convicts nobody, and withholds no run."""
+    """Audit one program. A fault of the sandbox convicts nothing and withholds no run."""
     place, limits = sandbox_in(sandbox, test.image), test.limits or context.spec.limits
     if place is None or test.code is None:
         return Audited(
@@ -75,9 +75,14 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
     try:
         if test.repository is not None:
             trees, open_place = patch_places(context, place, limits)
-            with held_repository(context, test.repository) as held:
+            with held_repository(context, test.repository) as repository:
                 return audit_patch(
-                    open_place, trees, PatchProgram(test.code, held), test.reference, limits, seed
+                    open_place,
+                    trees,
+                    PatchProgram(test.code, repository),
+                    test.reference,
+                    limits,
+                    seed,
                 )
         program = placed_program(context, test, test.code)
         reference = (
@@ -90,27 +95,29 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
 
 
 def audit_rows(context: RunContext, item: AuditItem, audited: Audited) -> list[ForgeryAudit]:
-    """Return a row for each verdict id of a program. The first row has the audit's runs and seconds."""
-    once = {one.verdict_id: one for one in item.passes}
+    """Return a row per verdict id of a program. The first has the audit's runs and seconds."""
+    passes = {audit_pass.verdict_id: audit_pass for audit_pass in item.passes}
     return [
-        _row(context, one, audited, is_first=number == 0)
-        for number, one in enumerate(once.values())
+        _row(context, audit_pass, audited, is_first=number == 0)
+        for number, audit_pass in enumerate(passes.values())
     ]
 
 
-def _row(context: RunContext, one: Pass, audited: Audited, *, is_first: bool) -> ForgeryAudit:
-    outcome = _outcome_of(one, audited)
+def _row(
+    context: RunContext, audit_pass: Pass, audited: Audited, *, is_first: bool
+) -> ForgeryAudit:
+    outcome = _outcome_of(audit_pass, audited)
     is_meant = outcome is audited.outcome
     return ForgeryAudit(
         run_id=context.run_id,
         benchmark=context.spec.benchmark,
         model=context.spec.label,
-        episode_id=one.episode_id,
-        problem_id=one.problem_id,
-        sample=one.sample,
-        turn=one.turn,
-        instruction_id=one.instruction_id,
-        verdict_id=one.verdict_id,
+        episode_id=audit_pass.episode_id,
+        problem_id=audit_pass.problem_id,
+        sample=audit_pass.sample,
+        turn=audit_pass.turn,
+        instruction_id=audit_pass.instruction_id,
+        verdict_id=audit_pass.verdict_id,
         decoy=audited.decoy if is_meant else "",
         outcome=outcome,
         is_sound=audited.is_sound and is_meant,
@@ -121,15 +128,15 @@ def _row(context: RunContext, one: Pass, audited: Audited, *, is_first: bool) ->
     )
 
 
-def _outcome_of(one: Pass, audited: Audited) -> AuditOutcome:
-    """Outcome of one verdict: of all cases, or of those that decided it."""
+def _outcome_of(audit_pass: Pass, audited: Audited) -> AuditOutcome:
+    """Return the outcome of one verdict, from the cases that decided it."""
     named = (*audited.forged_cases, *audited.suspected_cases)
-    if not one.cases or not named:
+    if not audit_pass.cases or not named:
         return audited.outcome
-    if not set(one.cases).isdisjoint(audited.forged_cases):
+    if not set(audit_pass.cases).isdisjoint(audited.forged_cases):
         return AuditOutcome.FORGED
     return (
         AuditOutcome.EARNED
-        if set(one.cases).isdisjoint(audited.suspected_cases)
+        if set(audit_pass.cases).isdisjoint(audited.suspected_cases)
         else AuditOutcome.SUSPECTED
     )

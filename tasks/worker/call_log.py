@@ -1,7 +1,8 @@
-"""Log of one process's model calls, for the metrics of an invocation: answers, faults of requests, open requests.
+"""Log of one process's model calls: answers, faults of requests, open requests.
 
-Each process appends rows to a segment of its own, in a folder that the driver reads. So a killed worker loses no answer.
-Rows hold counts and names only: no text, no key, no header.
+The metrics of an invocation come from it. Each process appends rows to its own segment, in a folder
+that the driver reads, so a killed worker loses no answer. Rows hold counts and names only: no text,
+no key, no header.
 """
 
 import threading
@@ -17,7 +18,7 @@ from tasks.language.endpoints.observer import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
-"""Names of seats. A judge's seat has its rubric behind it: `judge clarity`."""
+"""Names of seats. A judge's seat also names its rubric: `judge clarity`."""
 
 
 @dataclass
@@ -25,13 +26,13 @@ class _Queue:
     """Requests of one seat in this process."""
 
     open: int = 0
-    """Asked for and not answered: they wait, or are in flight."""
+    """Requests without an answer: waiting or in flight."""
     in_flight: int = 0
     written: tuple[int, int] = (0, 0)
 
 
 class CallFile:
-    """One process's segment. Safe to use from several threads. A row that cannot be written is left out: it stops no run."""
+    """Segment of one process. It is thread-safe. A row that cannot be written is left out."""
 
     def __init__(self, folder: Path) -> None:
         self._segment = SegmentWriter(folder, "metrics of model calls")
@@ -53,24 +54,24 @@ class CallFile:
         self._segment.close()
 
     def change(self, run_id: str, seat: str, *, open: int = 0, in_flight: int = 0) -> None:
-        """Count requests that were asked for, sent, answered or ended. `write_queues` logs the sums."""
+        """Count opened, sent, answered or ended requests. `write_queues` logs the sums."""
         with self._lock:
             queue = self._queues.setdefault((run_id, seat), _Queue())
             queue.open += open
             queue.in_flight += in_flight
 
     def write_queues(self) -> None:
-        """Append the state of each seat's requests, where it is another than at the last call."""
+        """Append the state of each seat's requests, if it changed since the last call."""
         with self._lock:
             changed = [
-                (key, one)
-                for key, one in self._queues.items()
-                if (one.open, one.in_flight) != one.written
+                (key, queue)
+                for key, queue in self._queues.items()
+                if (queue.open, queue.in_flight) != queue.written
             ]
-            for _, one in changed:
-                one.written = one.open, one.in_flight
-        for (run_id, seat), one in changed:
-            n_open, n_in_flight = one.written
+            for _, queue in changed:
+                queue.written = queue.open, queue.in_flight
+        for (run_id, seat), queue in changed:
+            n_open, n_in_flight = queue.written
             self.write(run_id, seat, waiting=n_open - n_in_flight, in_flight=n_in_flight)
 
 
@@ -79,7 +80,7 @@ _files_lock = threading.Lock()
 
 
 def write_queues() -> None:
-    """Log the open requests of this process, in all folders that it writes to."""
+    """Log this process's open requests in all folders that it writes to."""
     with _files_lock:
         files = tuple(_files.values())
     for file in files:
@@ -88,10 +89,10 @@ def write_queues() -> None:
 
 @dataclass(frozen=True)
 class CallLog:
-    """Log of one run's model calls. It pickles.
+    """Log of one run's model calls. It can be pickled.
 
     Attributes:
-        folder: the invocation's, which all its processes share.
+        folder: Folder of the invocation, shared by all its processes.
     """
 
     folder: str
@@ -99,12 +100,12 @@ class CallLog:
 
     @property
     def file(self) -> CallFile:
-        """This process's segment."""
+        """Return this process's segment."""
         with _files_lock:
             if self.folder not in _files:
                 for gone in [
                     name for name in _files if not Path(name).is_dir()
-                ]:  # an earlier invocation's
+                ]:  # A file of an earlier invocation.
                     _files.pop(gone).close()
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]
@@ -120,7 +121,7 @@ class CallLog:
         reasoning_tokens: int | None,
         latency_s: float | None,
     ) -> None:
-        """Log an answer that is kept. Tokens that the endpoint did not count are None."""
+        """Log a stored answer. Tokens that the endpoint did not count are None."""
         self.file.write(
             self.run_id,
             seat,
@@ -135,7 +136,7 @@ class CallLog:
 
 @dataclass(frozen=True)
 class LoggedModel:
-    """A model whose open requests and faults are logged. See `tasks.language.chat_model.ChatModel`."""
+    """Model whose open requests and faults are logged. See `ChatModel`."""
 
     model: ChatModel
     log: CallLog
@@ -147,10 +148,11 @@ class LoggedModel:
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`."""
+        """Answer a request. See `ChatModel.complete`."""
         with self._open(), observed_by(self):
             return await self.model.complete(request)
 
@@ -163,19 +165,20 @@ class LoggedModel:
             self._file.change(self.log.run_id, self.seat, open=-1)
 
     def sent(self) -> None:
-        """See `RequestObserver`."""
+        """Count a sent request. See `RequestObserver`."""
         self._file.change(self.log.run_id, self.seat, in_flight=1)
 
     def ended(self, fault: str) -> None:
-        """See `RequestObserver`."""
+        """Count an ended request. See `RequestObserver`."""
         self._file.change(self.log.run_id, self.seat, in_flight=-1)
         if fault:
             self._file.write(self.log.run_id, self.seat, fault=fault)
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 
 def logged(model: ChatModel, log: CallLog | None, seat: str) -> ChatModel:
-    """Return the model, which logs its requests where there is a log."""
+    """Return the model with logging, if there is a log."""
     return model if log is None else LoggedModel(model, log, seat)

@@ -1,17 +1,20 @@
-"""Python's garbage collector in processes where a pause stops every dialogue at once."""
+"""Settings of Python's garbage collector, for processes where a pause stops every dialogue."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _THRESHOLDS = (20_000, 20, 10)
-"""Python's are 700, 10 and 10, with which a night of 40 s looked 14 times through all that it held, 0.2 s each."""
+"""Thresholds of the collector.
+
+Python's are 700, 10 and 10. A night of 40 s then had 14 full collections of 0.2 s each.
+"""
 
 
 def look_less_often() -> None:
-    """Have the collector leave alone what is imported by now, and look more seldom at the rest.
+    """Exempt all present objects from collection, and collect others less often.
 
-    Objects outside of cycles are freed at once, as ever.
+    Objects outside of cycles are still freed at once.
     """
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
@@ -32,7 +35,7 @@ def not_collecting() -> Iterator[None]:
 
 @contextmanager
 def looking_less_often() -> Iterator[None]:
-    """The same for the time of a block, in a process that is somebody else's, such as a notebook's."""
+    """Do the same as `look_less_often` for a block, in a process such as a notebook's."""
     before = gc.get_threshold()
     look_less_often()
     try:

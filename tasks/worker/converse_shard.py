@@ -1,4 +1,4 @@
-"""A shard of episodes, played in a worker process."""
+"""Play of a shard of episodes in a worker process."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -35,13 +35,13 @@ STAGE = "converse"
 
 
 def converse_shard(shard: ConverseShard) -> ShardResult:
-    """Play a shard's episodes at once and write them as one Parquet part.
+    """Play a shard's episodes concurrently and write them as one Parquet part.
 
     Raises:
-        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the messages said since then.
-            Or the shard was given to another worker meanwhile.
-        OSError: journal or part could not be written; finished turns stay in the journal.
-        Exception: a fault of Parley's own code, with all other episodes of the shard written first.
+        ShardTaken: Another worker began the shard and died, and this process does not know the
+            latest messages. Or the shard was given to another worker meanwhile.
+        OSError: Journal or part could not be written. Finished turns stay in the journal.
+        Exception: Parley's own code failed. All other episodes of the shard are written first.
     """
     worker = this_worker()
     worker.start_reporting()
@@ -52,7 +52,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
     hold.check()
     run = worker.run(shard.context)
-    result = _write(shard, [one for one in played if isinstance(one, _Ended)])
+    result = _write(shard, [outcome for outcome in played if isinstance(outcome, _Ended)])
     for outcome in played:
         if isinstance(outcome, BaseException) and not isinstance(outcome, BudgetSpent):
             raise outcome
@@ -65,7 +65,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
 
 @dataclass(frozen=True)
 class _Task:
-    """One pending episode with its staged rows."""
+    """Pending episode with its staged rows."""
 
     job: EpisodeJob
     dialog: Dialog
@@ -140,7 +140,7 @@ async def _play(
         is_message = step.kind is StepKind.MESSAGE
         is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
         if is_message and step.n_calls == 0 and not is_answer:
-            return  # no request was paid for it: it is written with what answers it
+            return  # No request was paid for this message, so it is written with its reply.
         journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, hold))
         n_kept += len(free)
         free.clear()
@@ -179,7 +179,7 @@ async def _play(
 
 
 def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
-    """Log an answer as the table of costs counts it."""
+    """Log an answer in the way that the table of costs counts it."""
     calls.answered(
         SUBJECT if step.role is Role.ASSISTANT else SIMULATOR,
         turns=int(is_message),
@@ -199,7 +199,7 @@ async def _play_with_agent(
     paid: PaidAnswers,
     keep: Callable[[Step], None],
 ) -> Ending:
-    """Play the dialogue with its agent. An agent that cannot begin or end is a fault like any other service's."""
+    """Play the dialogue with its agent. A failing agent is an infra fault."""
     if (fault := opening.dialog.environment_fault) is not None:
         return Ending((), StopReason.ENVIRONMENT_MISSING, fault)
     if opening.dialog.is_sourceless:
@@ -224,7 +224,7 @@ async def _play_with_agent(
 def _begun(
     run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
 ) -> AbstractAsyncContextManager[MakeSeat | None]:
-    """The run's agent at the beginning of a dialogue; nobody where a chat model sits there itself."""
+    """Return the agent at the beginning of a dialogue, or None if a chat model takes its seat."""
     if spec.agent is None:
         return nullcontext()
     agent, repository = AGENTS.load(spec.agent.name), opening.problem.repo
@@ -294,7 +294,7 @@ def _episode(context: RunContext, task: _Task, ending: Ending, started: str) -> 
         stop_reason=ending.stop_reason,
         error=ending.error,
         started_at=started,
-        finished_at=max(started, utc_now()),  # the machine's clock may have been set back
+        finished_at=max(started, utc_now()),  # The machine's clock may have been set back.
         steps=ending.steps,
     )
 
@@ -305,11 +305,11 @@ class _Ended:
     ending: Ending
     episode: Episode
     n_run: int
-    """Programs that were run for it."""
+    """Number of programs that were run for it."""
 
     @property
     def n_calls(self) -> int:
-        """Requests that this attempt sent."""
+        """Number of requests that this attempt sent."""
         return (
             sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :])
             + self.ending.failed_calls
@@ -339,5 +339,8 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
 
 
 def _name(shard: ConverseShard, episodes: Iterable[tuple[str, int]]) -> str:
-    """Name of mark and part. Two tries never share a name, so that neither replaces the other's part."""
+    """Return the name of mark and part.
+
+    Two attempts never share a name, so that neither replaces the other's part.
+    """
     return content_id([shard.context.invocation, list(episodes)])

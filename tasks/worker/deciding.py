@@ -1,4 +1,4 @@
-"""Verdicts on an episode's answers: known ones are reused, others are decided by running each answer's programs."""
+"""Verdicts on an episode's answers. Known ones are reused, the others need programs."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -39,17 +39,17 @@ _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 
 @dataclass(frozen=True)
 class DueVerdict:
-    """One verdict that an episode must have."""
+    """Verdict that an episode must have."""
 
     test: TestRun
     instruction_id: str
     cases: tuple[str, ...]
-    """Names of the program's cases that decide it; none where all do."""
+    """Names of the program's cases that decide it. Empty if all do."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is due on one turn's answer."""
+    """Verdicts that one turn's answer must have."""
 
     code: str | None
     limits: Limits
@@ -67,7 +67,10 @@ def answers_of(spec: RunSpec, tests: Sequence[TestRun]) -> list[Answer]:
 
 
 def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> str | None:
-    """Return the id of the verdict of these cases of a program, or of all; None where there is no answer to run."""
+    """Return the verdict id of these cases of a program, or of all cases.
+
+    Return None if there is no answer to run.
+    """
     if test.code is None:
         return None
     return verdict_id(
@@ -86,7 +89,7 @@ def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> st
 
 
 def _place_of(test: TestRun) -> str:
-    """What names the files that its tests run in; nothing where there are none."""
+    """Return a name for the files that a test runs in, empty if there are none."""
     if test.repository is not None:
         return content_id(test.repository)
     return "" if test.tree is None else test.tree.name
@@ -99,10 +102,10 @@ def decide(
     answer: Answer,
     known: Mapping[str, TestVerdict],
 ) -> tuple[list[TestVerdict], int, int]:
-    """Return each verdict that is due on the answer, how many programs had to be run for them, and in how many sandbox runs.
+    """Return the required verdicts of an answer, the programs run for them, and the sandbox runs.
 
     Args:
-        known: verdicts of other episodes or runs, by id.
+        known: Verdicts of other episodes or runs, by id.
     """
     reports = _reports_of(item.episode)
     ids = [id_of(context, due.test, due.cases) for due in answer.due]
@@ -122,7 +125,7 @@ def decide(
 
 
 Result = ProgramVerdict | SandboxUnavailable | Unscorable
-"""A program's report, or why there is none."""
+"""Report of a program, or the reason why there is none."""
 
 
 def _verdict(
@@ -181,7 +184,10 @@ def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
 
 
 def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
-    """Return reports of programs run within the dialogue, by id; timeouts too, since later messages built on them."""
+    """Return the reports of programs that ran within the dialogue, by id.
+
+    Timeouts are included, because later messages built on them.
+    """
     ran = (
         report
         for step in episode.steps
@@ -194,7 +200,7 @@ def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
 def _run(
     context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limits: Limits
 ) -> tuple[dict[int, Result], int]:
-    """Run each program once, whatever the number of instructions that it decides. Results are by the test's `id`."""
+    """Run each program once, however many instructions it decides. Return results by test `id`."""
     by_image: dict[str, dict[int, TestRun]] = {}
     for test in pending:
         by_image.setdefault(test.image, {})[id(test)] = test
@@ -215,7 +221,10 @@ def _run(
 
 
 def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
-    """Return the sandbox that runs programs in an image (empty: in its own place); None where it runs no images."""
+    """Return the sandbox that runs programs in this image, or None if it runs no images.
+
+    An empty image means the sandbox's own environment.
+    """
     return (
         sandbox
         if not image
@@ -228,32 +237,32 @@ def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
 def _run_in(
     context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
 ) -> tuple[dict[int, Result], int]:
-    """Return the result of each program of one place, by its `id`, and the number of runs."""
-    found: dict[int, Result] = {}
+    """Return the result of each program of one place by test `id`, and the number of runs."""
+    results: dict[int, Result] = {}
     programs: dict[int, TestProgram] = {}
     n_patches = 0
     for test in tests:
         if test.repository is not None:
-            found[id(test)] = _run_patch(context, sandbox, test, test.repository, limits)
+            results[id(test)] = _run_patch(context, sandbox, test, test.repository, limits)
             n_patches += 1
             continue
         try:
             programs[id(test)] = placed_program(context, test, test.code or "")
         except (SandboxUnavailable, Unscorable) as missing:
-            found[id(test)] = missing
-    said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
-    found |= dict(zip(programs, said, strict=True))
-    return found, n_runs + n_patches
+            results[id(test)] = missing
+    reports, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
+    results |= dict(zip(programs, reports, strict=True))
+    return results, n_runs + n_patches
 
 
 def _run_patch(
     context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
 ) -> Result:
-    """Grade a patch in a place of its own."""
+    """Grade a patch in its own workspace."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
-        with held_repository(context, repository) as held:
-            return run_patch(open_place, trees, PatchProgram(test.code or "", held), limits)
+        with held_repository(context, repository) as snapshot:
+            return run_patch(open_place, trees, PatchProgram(test.code or "", snapshot), limits)
     except (SandboxUnavailable, Unscorable) as fault:
         return fault
 
@@ -261,7 +270,7 @@ def _run_patch(
 def patch_places(
     context: RunContext, sandbox: Sandbox, limits: Limits
 ) -> tuple[TreeStore, OpenPlace]:
-    """Return the trees that patches are for, and what opens a fresh workspace in one of them."""
+    """Return the store of source trees, and a function that opens a workspace in one of them."""
     trees = TreeStore(context.place.trees)
     environments = Environments(context.place.environments)
 
@@ -276,7 +285,7 @@ def patch_places(
 
 
 def placed_program(context: RunContext, test: TestRun, code: str) -> TestProgram:
-    """Return the test run's program with this code in the answer's place. Raises: as `program_in_place`."""
+    """Return the test run's program with this code. Raises the errors of `program_in_place`."""
     return program_in_place(context.resources, test.kind, code, test.tests, _place(test))
 
 
@@ -287,7 +296,10 @@ def _place(test: TestRun) -> Place | None:
 
 
 def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return a verdict's fields, by those cases alone where some are named. A name without a case is a test that did not run."""
+    """Return a verdict's fields, from the named cases alone if there are names.
+
+    A name without a case means that the test did not run.
+    """
     by_name = {case.name: case for case in report.cases}
     absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")
     cases = [

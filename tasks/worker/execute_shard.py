@@ -1,4 +1,4 @@
-"""A shard of episodes, whose programs are run in the sandbox by a worker process."""
+"""Execution of the programs of a shard of episodes, in a worker process."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,11 +29,11 @@ STAGE = "execute"
 def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Decide every test run of a shard's episodes and write the verdicts as one part.
 
-    If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is pending again.
+    If the sandbox fails, its verdicts are infra. The part's name then marks it as pending.
 
     Raises:
-        ShardTaken: it was given to another worker process meanwhile.
-        OSError: the part could not be written.
+        ShardTaken: The shard was given to another worker process meanwhile.
+        OSError: The part could not be written.
     """
     if shard.context.budget_meter and shard.context.budget_meter.is_late:
         return ShardResult(0, n_cut=len(shard.items))
@@ -50,17 +50,21 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
         for item in shard.items:
             answers = answers_of(shard.context.spec, test_runs(shard.context, item))
             decided = list(threads.map(partial(_decide, run, sandbox, item, known), answers))
-            for found, n, _ in decided:
-                verdicts += found
+            for item_verdicts, n, _ in decided:
+                verdicts += item_verdicts
                 n_run += n
-                known |= {v.verdict_id: v for v in found if v.verdict_id and v.outcome in LASTING}
+                known |= {
+                    v.verdict_id: v for v in item_verdicts if v.verdict_id and v.outcome in LASTING
+                }
             amounts = {
                 "programs": sum(len(answer.due) for answer in answers),
                 "runs": sum(n for _, _, n in decided),
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
             if not any(
-                verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found
+                verdict.outcome is Outcome.INFRA
+                for item_verdicts, _, _ in decided
+                for verdict in item_verdicts
             ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()
@@ -68,7 +72,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
 
 
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
-    """The programs of one episode, as its benchmark wants them; none where nothing was asked."""
+    """Return the programs of one episode. There are none if nothing was asked."""
     if item.dialog.is_sourceless:
         return ()
     benchmark = BENCHMARKS.load(context.spec.benchmark)
@@ -81,7 +85,10 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
 
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
-    """Turn, instruction and id of each verdict that an episode must have; no id where there is no answer."""
+    """Return turn, instruction and id of each verdict that an episode must have.
+
+    The id is None if there is no answer.
+    """
     tests = test_runs(context, item)
     return [
         (test.turn, name, id_of(context, test, cases))

@@ -1,4 +1,4 @@
-"""Docker images of a run's instances: each is pulled before its episode begins, while other episodes are played."""
+"""Docker images of a run's instances, pulled while other episodes are played."""
 
 import asyncio
 import threading
@@ -20,12 +20,12 @@ from tasks.worker.jobs import RunContext
 
 _MIB = 2**20
 _WAITING = 256
-"""Episodes of a process that wait for an image at once, a thread each."""
+"""Number of episodes of a process that may wait for an image, with a thread each."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Problem of an episode with the files that its image has, or the fault for which it cannot be played."""
+    """Problem of an episode with the files of its image, or the fault that prevents its play."""
 
     problem: Problem
     fault: InfraError | None = None
@@ -35,34 +35,34 @@ class Ready:
 def held_repository(
     context: RunContext,
     repository: RepoSnapshot,
-    tell: Callable[[int], None] = lambda _: None,
+    on_bytes: Callable[[int], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[RepoSnapshot]:
-    """Have a repository's image on the daemon for the time of the block, if it is in one; yield it with its trees.
+    """Hold a repository's image on the Docker daemon for the block. Yield it with its trees.
 
     Args:
-        tell, is_over: as those of `PulledImages.held`.
+        on_bytes, is_over: See `PulledImages.held`.
 
     Raises:
-        ImageFault: the image cannot be pulled or used.
-        SandboxUnavailable: no daemon answers, or the waiting was ended.
+        ImageFault: The image cannot be pulled or used.
+        SandboxUnavailable: No daemon answers, or the wait was ended.
     """
     image = image_of(repository.environment)
     if not image:
         yield repository
         return
     place = context.place
-    with pulled_images(context).held(image, tell, is_over):
+    with pulled_images(context).held(image, on_bytes, is_over):
         yield with_trees(repository, Checkouts(TreeStore(place.trees), place.checkouts))
 
 
 def pulled_images(context: RunContext) -> PulledImages:
-    """Return the images of the run's home, with the bound of disk that the run's resources state."""
+    """Return the images of the run's home, with the disk limit of the run's resources."""
     return PulledImages(context.place.images, disk_gb(dict(context.resources)))
 
 
 def settle_image(context: RunContext, problem: Problem, episode: Episode) -> None:
-    """Note that an episode whose programs have run needs its image no more."""
+    """Record that an episode does not need its image any more, because its programs have run."""
     image = image_of(problem.repo.environment) if problem.repo else ""
     if image:
         pulled_images(context).settle(image, episode.episode_id)
@@ -72,7 +72,7 @@ class RunImages:
     """Docker images of the episodes that a run plays in this process.
 
     Args:
-        count: counts progress: images that were pulled, pulls under way, MiB that came.
+        count: Counts progress: pulled images, pulls in progress, MiB.
     """
 
     def __init__(self, context: RunContext, count: Callable[..., None]) -> None:
@@ -81,21 +81,24 @@ class RunImages:
 
     @asynccontextmanager
     async def ready(self, problem: Problem) -> AsyncIterator[Ready]:
-        """Have the problem's image on the daemon for the time of the block. A problem without an image is ready at once."""
+        """Hold the problem's image on the Docker daemon for the block.
+
+        A problem without an image is ready at once.
+        """
         repository = problem.repo
         if repository is None or not image_of(repository.environment):
             yield Ready(problem)
             return
         with ExitStack() as stack:
             try:
-                held = await self._held(repository, stack)
+                snapshot = await self._open_image(repository, stack)
             except InfraError as fault:
                 yield Ready(problem, fault)
                 return
-            yield Ready(problem.model_copy(update={"repo": held}))
+            yield Ready(problem.model_copy(update={"repo": snapshot}))
 
-    async def _held(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
-        """Hold the image until the stack is closed. A caller that is cancelled ends the pull and waits for its end."""
+    async def _open_image(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
+        """Hold the image until the stack is closed. A cancelled caller ends the pull first."""
         is_cancelled = threading.Event()
         report = _PullReport(self._count)
 
@@ -123,20 +126,20 @@ class RunImages:
         return ThreadPoolExecutor(_WAITING, thread_name_prefix="parley-images")
 
     def close(self) -> None:
-        """End what waits for images."""
+        """End all waits for images."""
         self._is_closed.set()
         if "_threads" in vars(self):
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _PullReport:
-    """Turns the bytes of one pull into counts of progress."""
+    """Progress counts of one pull, from its bytes."""
 
     def __init__(self, count: Callable[..., None]) -> None:
         self._count, self._bytes, self._is_under_way = count, 0, False
 
     def add(self, n_bytes: int) -> None:
-        """Count bytes that came; -1 for the end of the pull."""
+        """Count received bytes. -1 means the end of the pull."""
         if n_bytes < 0:
             self._count("converse", images=1)
             return
@@ -149,7 +152,7 @@ class _PullReport:
             self._count("converse", image_mb=whole)
 
     def end(self) -> None:
-        """Count the pull as over, if it had begun."""
+        """Count the pull as ended, if it had begun."""
         if self._is_under_way:
             self._is_under_way = False
             self._count("converse", pulls=-1)

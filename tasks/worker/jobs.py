@@ -1,4 +1,4 @@
-"""Jobs that the driver sends to a worker, and their results. All of them pickle; none holds a key."""
+"""Jobs that the driver sends to workers, and their results. They can be pickled and hold no key."""
 
 import pickle
 from collections.abc import Callable, Mapping
@@ -24,14 +24,20 @@ R = TypeVar("R")
 
 
 def run_packed(function: Callable[[Any], R], packed: bytes) -> R:
-    """Run a function on a pickled job. Dask's scheduler, in the driver, unpickles what it passes on: bytes cost it nothing."""
+    """Run a function on a pickled job.
+
+    Dask's scheduler in the driver unpickles what it passes on. Bytes cost it nothing.
+    """
     return function(pickle.loads(packed))
 
 
 def home_seen_by_worker(home: str, lake: str | None) -> Home:
-    """The driver's home, on a file system that all share. With a lake in a store it is a home of this machine's own."""
-    seen = Home(Path(home), lake)
-    return Home(find_home().path, lake) if seen.is_store else seen
+    """Return the driver's home on a shared file system.
+
+    If the lake is in an object store, return this machine's own home with that lake.
+    """
+    shared = Home(Path(home), lake)
+    return Home(find_home().path, lake) if shared.is_store else shared
 
 
 @dataclass(frozen=True)
@@ -39,20 +45,24 @@ class RunContext:
     """Facts that all shards of a run share.
 
     Attributes:
-        home: path of the driver's home.
-        lake: folder or URL of the lake, where it is not in the home.
-        invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
-        concurrency: episodes that one worker process may have under way for this run; each has at most one request in flight.
-        subject_concurrency: requests to the subject's endpoint that one worker process may have in flight.
-        simulator_concurrency: the same for the simulator's. On one endpoint both share it.
-        shards_at_once: shards under way on all workers together, where the concurrency is smaller than the number of workers.
-        staged: name of the parts of the lake that hold the dataset's dialogs and problems.
-        programs: programs that one worker process may run at the same time.
-        embedder: where seats reach it; None where they ask for no vectors.
-        environment: the sandbox's fingerprint, part of every verdict's id.
-        budget_meter: the caps of the invocation; None where it has none.
-        calls: log of model calls; None where no metrics are exported.
-        resources: (name, folder) that programs' trees lie in.
+        home: Path of the driver's home.
+        lake: Folder or URL of the lake, if it is not in the home.
+        invocation: Name of the driver's invocation and attempt. Only the holder of a shard in a
+            current attempt may write for it.
+        concurrency: Maximum number of episodes in progress in one worker process. Each has at most
+            one request in flight.
+        subject_concurrency: Maximum number of requests in flight to the subject's endpoint, per
+            worker process.
+        simulator_concurrency: The same for the simulator. Both share it on one endpoint.
+        shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
+            smaller than the number of workers.
+        staged: Name of the lake's parts with the dataset's dialogs and problems.
+        programs: Maximum number of parallel programs per worker process.
+        embedder: Access to the embedder, or None if no seat needs vectors.
+        environment: Fingerprint of the sandbox, part of every verdict's id.
+        budget_meter: Caps of the invocation, or None.
+        calls: Log of model calls, or None if no metrics are exported.
+        resources: (name, folder) pairs with the trees of programs.
     """
 
     home: str
@@ -79,17 +89,17 @@ class RunContext:
 
     @property
     def place(self) -> Home:
-        """The home as this process sees it."""
+        """Return the home as this process sees it."""
         return home_seen_by_worker(self.home, self.lake)
 
     @cached_property
     def run_id(self) -> str:
-        """The spec's, digested once."""
+        """Return the spec's run id, computed once."""
         return self.spec.run_id
 
     @property
     def key(self) -> str:
-        """Name under which a worker process holds things open for the shards."""
+        """Return the key of the run's open resources in a worker process."""
         return self.run_id
 
 
@@ -99,41 +109,41 @@ class ShardResult:
 
     n_items: int
     n_infra: int = 0
-    """Items that ended as infra; of a shard of programs, the programs."""
+    """Number of items that ended as infra. In a shard of programs, the number of programs."""
     part: str = ""
-    """Name of its Parquet part."""
+    """Name of the shard's Parquet part."""
     model_calls: int = 0
     n_run: int = 0
-    """Programs that were run."""
+    """Number of programs that were run."""
     finished: tuple[str, ...] = ()
     """Ids of the episodes that are not pending any more."""
     error: str | None = None
-    """An example of the faults that ended items as infra."""
+    """Example of the faults that ended items as infra."""
     permanent: bool = False
-    """There were faults, and asking again in this night cannot help with any of them."""
+    """True if there were faults and no further request in this night can help."""
     n_cut: int = 0
-    """Items that a cap of the budget stopped, or kept from being begun. They are not among the others."""
+    """Number of items that a budget cap stopped or prevented. No other count includes them."""
     profiles: tuple[tuple[str, EndpointProfile], ...] = ()
-    """(role, what this process knows of its endpoint)."""
+    """Pairs of role and endpoint properties that this process knows."""
 
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """One pending episode, by the places of its staged rows in the lake, with the messages of an earlier attempt."""
+    """Pending episode: positions of its staged rows, and the messages of an earlier attempt."""
 
     episode_id: str
     row_digest: str
     problem_id: str
     dialog_at: int
-    """Place of its dialog in the dataset's part of the lake."""
+    """Position of its dialog in the dataset's part."""
     problem_at: int
-    """Place of its problem in that part of theirs."""
+    """Position of its problem in the dataset's part."""
     sample: int
     seed: int
     attempt: int
     steps: tuple[Step, ...] = ()
     answers: tuple[tuple[str, Completion], ...] = ()
-    """(key of the request, answer) of what it was answered beyond that (`paid_answers`), in the order of asking."""
+    """Further answers (key of the request, answer) in order of request. See `paid_answers`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +156,7 @@ class ConverseShard:
 
 @dataclass(frozen=True)
 class ExecuteItem:
-    """One played dialogue whose programs are due, with the task and dialog that decide them."""
+    """Finished dialogue with pending programs, and the problem and dialog that define them."""
 
     episode: Episode
     problem: Problem
@@ -155,7 +165,7 @@ class ExecuteItem:
 
 @dataclass(frozen=True)
 class ExecuteShard:
-    """Programs for one worker process: dialogues, and verdicts of earlier runs that need no program."""
+    """Programs for one worker process, with the verdicts of earlier runs that they need."""
 
     context: RunContext
     name: str
@@ -167,7 +177,7 @@ class ExecuteShard:
 
 @dataclass(frozen=True)
 class Pass:
-    """One test verdict that passed: what an audit's row is about."""
+    """Passed test verdict that an audit covers."""
 
     episode_id: str
     problem_id: str
@@ -176,12 +186,12 @@ class Pass:
     instruction_id: str
     verdict_id: str
     cases: tuple[str, ...] = ()
-    """Names of the program's cases that decided it; none where all did."""
+    """Names of the program's cases that decided it. Empty if all did."""
 
 
 @dataclass(frozen=True)
 class AuditItem:
-    """One program to audit, with a pass for each verdict that it decided."""
+    """Program to audit, with a pass for each verdict that it decided."""
 
     program: str
     """Verdict id of the program as a whole."""
@@ -200,7 +210,7 @@ class AuditShard:
 
 @dataclass(frozen=True)
 class JudgeSeat:
-    """Who judges by one rubric, where, and with how many requests at once in one worker process."""
+    """Judge of one rubric, with its endpoint and the concurrency per worker process."""
 
     judge: RubricJudge
     endpoint: ModelEndpoint
@@ -216,39 +226,39 @@ class JudgeContext:
 
     home: str
     invocation: str
-    """As `RunContext.invocation`."""
+    """See `RunContext.invocation`."""
     run_id: str
     benchmark: str
     seats: Mapping[str, JudgeSeat]
-    """By rubric."""
+    """Judge of each rubric."""
     fsync: bool = False
     budget_meter: BudgetMeter | None = None
-    """The caps of the invocation; None where it has none."""
+    """Caps of the invocation, or None."""
     lake: str | None = None
     reworded: frozenset[str] = frozenset()
-    """Rubrics that a user's templates word."""
+    """Rubrics whose wording comes from a user's templates."""
     calls: CallLog | None = None
-    """Log of model calls; None where no metrics are exported."""
+    """Log of model calls, or None if no metrics are exported."""
 
     @property
     def place(self) -> Home:
-        """As `RunContext.place`."""
+        """Return the home as this process sees it."""
         return home_seen_by_worker(self.home, self.lake)
 
     @property
     def key(self) -> str:
-        """As `RunContext.key`: a run's judgements are opened and closed beside its dialogues."""
+        """Return the key of the open resources. A run's judgements have their own."""
         return f"judge {self.run_id}"
 
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """One judgement that is pending. Problem, dialogue, turn and sample are those of the first dialogue that asks for it."""
+    """Pending judgement. Its place is that of the first dialogue that needs it."""
 
     judgement_id: str
     rubric: str
     messages: tuple[Message, ...]
-    """The whole prompt, with the form of the answer."""
+    """Complete prompt, with the format of the answer."""
     problem_id: str
     turn: int
     sample: int
@@ -257,17 +267,17 @@ class JudgeJob:
 
 @dataclass(frozen=True)
 class JudgeShard:
-    """Judgements for one worker process to ask for."""
+    """Judgements for one worker process to request."""
 
     context: JudgeContext
     name: str
-    """A digest of what it asks for, and in which try."""
+    """Digest of its judgements and its attempt."""
     jobs: tuple[JudgeJob, ...]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A worker process's work since its last report."""
+    """Work of a process since its last report."""
 
     run_id: str
     stage: str
@@ -277,26 +287,26 @@ class Progress:
     input_tokens: int = 0
     output_tokens: int = 0
     simulator_input_tokens: int = 0
-    """Those of `input_tokens` that the simulator read."""
+    """Number of `input_tokens` that the simulator read."""
     simulator_output_tokens: int = 0
-    """Those of `output_tokens` that the simulator wrote."""
+    """Number of `output_tokens` that the simulator wrote."""
     programs: int = 0
     answers: int = 0
-    """Answers that were tested."""
+    """Number of tested answers."""
     runs: int = 0
-    """Sandbox runs which that took."""
+    """Number of sandbox runs for them."""
     images: int = 0
-    """Docker images that were pulled."""
+    """Number of pulled Docker images."""
     pulls: int = 0
-    """Change in the number of pulls under way."""
+    """Change in the number of pulls in progress."""
     image_mb: int = 0
-    """MiB of images that came."""
+    """Received MiB of images."""
 
 
 INFRA_SUFFIX = "-infra"
-"""Ends the name of a part that holds infra verdicts: it does not count as done."""
+"""Suffix of the name of a part with infra verdicts. Such a part is not finished."""
 
 
 def is_infra(verdict: TestVerdict) -> bool:
-    """Whether machine or service kept the verdict from being found."""
+    """Return True if machine or service prevented the verdict."""
     return verdict.outcome.value == "infra"

@@ -1,4 +1,4 @@
-"""A shard of judgements, asked for by a worker process."""
+"""Requests of a shard of judgements, in a worker process."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from tasks.worker.process import this_worker
 
 STAGE = "judge"
 DRIFT_SHARD = "drift-"
-"""Begins the name of a shard of drift cases, which are no part of a run's cost."""
+"""Prefix of the name of a shard of drift cases, which are not part of a run's cost."""
 JUDGEMENTS = Form(
     "a judgement",
     lambda row: Judgement.model_validate(row["answer"]),
@@ -32,7 +32,7 @@ JUDGEMENTS = Form(
 
 
 class JudgeState:
-    """What the judgements of one run hold open in this process; for the process's loop alone."""
+    """Open resources of one run's judgements, for the process's event loop only."""
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
@@ -44,7 +44,7 @@ class JudgeState:
         self._opened: dict[str, ChatModel] = {}
 
     def rubric(self, name: str) -> Rubric:
-        """The benchmark's rubric of that name."""
+        """Return the benchmark's rubric of this name."""
         judging = BENCHMARKS.load(self.context.benchmark).judging
         assert judging is not None, (
             f"{self.context.benchmark} has no rubrics, and was asked for judgements"
@@ -52,7 +52,10 @@ class JudgeState:
         return replace(judging.rubrics[name], is_reworded=name in self.context.reworded)
 
     def model(self, rubric: str, seat: str) -> ChatModel:
-        """The open model that judges by a rubric, made at first use. Requests for the judges' drift are not the run's."""
+        """Return the open model that judges by a rubric.
+
+        Requests for drift cases are not counted as the run's.
+        """
         if (rubric, seat) not in self._models:
             judge = self.context.seats[rubric]
             opened = open_model(
@@ -71,10 +74,10 @@ class JudgeState:
         return logged(self._models[rubric, seat], self.context.calls, f"{seat} {rubric}")
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
-        """Return (`judge RUBRIC`, what is known of its endpoint) of the judges that were asked."""
-        found = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
+        """Return pairs of `judge RUBRIC` and known endpoint properties of the judges in use."""
+        profiles = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
         return tuple(
-            (f"judge {rubric}", profile) for rubric, profile in found if profile is not None
+            (f"judge {rubric}", profile) for rubric, profile in profiles if profile is not None
         )
 
     async def close(self) -> None:
@@ -86,23 +89,24 @@ class JudgeState:
 
 
 def judgement_folder(context: JudgeContext) -> Path:
-    """Where a run's judgements are kept until Parquet holds them."""
+    """Return the folder of a run's judgements that are not yet in Parquet."""
     return context.place.judgements(context.run_id)
 
 
 def judge_shard(shard: JudgeShard) -> ShardResult:
-    """Ask for a shard's judgements at once. Each is kept as it comes.
+    """Request a shard's judgements concurrently. Each is stored as it arrives.
 
     Raises:
-        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the answers that came since then.
-        DiskFull: no room for a judgement.
-        OSError: no right to write.
+        ShardTaken: Another worker began the shard and died, and this process does not know its
+            latest answers.
+        DiskFull: No room for a judgement.
+        OSError: No right to write.
     """
     worker = this_worker()
     worker.start_reporting()
     context = shard.context
     take_shard(context.place.tries(context.key) / context.invocation, shard.name)
-    state = worker.held(context.key, lambda count: JudgeState(context, count))
+    state = worker.resource(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
         _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)
     )
@@ -128,7 +132,7 @@ async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> 
 
 
 async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraError | BudgetSpent:
-    """Return the requests sent, or the fault after which the judgement is pending, or the cap that kept it from being begun."""
+    """Return the number of requests sent, the fault, or the cap that prevented the judgement."""
     rubric = state.rubric(job.rubric)
     request = ChatRequest(
         messages=job.messages,

@@ -1,4 +1,4 @@
-"""Keeps answers that are in no message yet before a program runs on them, so that a kill meanwhile has none paid for twice."""
+"""Storage of answers before a program runs on them, so that none is paid for twice after a kill."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +10,14 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 
 
 class PaidAnswers:
-    """An episode's answers that are in no message yet.
+    """Answers of an episode that are in no message yet.
 
-    They wait in memory until a program or another request begins, which takes its time. The message that holds them makes them
-    forgotten: a dialogue that runs no programs writes none.
+    They stay in memory until a program or another request begins, which takes time. The message
+    that contains them drops them, so a dialogue without programs writes none.
 
     Args:
-        known: (key, answer) of the answers that an earlier, killed attempt has paid for, in the order of asking.
-        write: keeps answers by their keys.
+        known: (key, answer) pairs that an earlier, killed attempt paid for, in order of request.
+        write: Stores answers by their keys.
     """
 
     def __init__(
@@ -25,21 +25,24 @@ class PaidAnswers:
         known: Iterable[tuple[str, Completion]],
         write: Callable[[Mapping[str, Completion]], None],
     ) -> None:
-        self._known: dict[str, deque[Completion]] = defaultdict(deque)
+        self._stored: dict[str, deque[Completion]] = defaultdict(deque)
         for key, answer in known:
-            self._known[key].append(answer)
+            self._stored[key].append(answer)
         self._write = write
         self._waiting: list[tuple[str, ChatRequest, Completion]] = []
 
     def take(self, label: str, request: ChatRequest) -> Completion | None:
-        """The next kept answer to this request, if one is left. Asking the same again takes another one."""
-        if not self._known:
+        """Return the next stored answer to this request, or None.
+
+        An equal request gets the next answer.
+        """
+        if not self._stored:
             return None
         key = answer_key(label, request)
-        return self._known[key].popleft() if self._known.get(key) else None
+        return self._stored[key].popleft() if self._stored.get(key) else None
 
     def add(self, label: str, request: ChatRequest, answer: Completion) -> None:
-        """Note an answer to be kept. An answer that sent no request costs nothing and is left out."""
+        """Add an answer to store. An answer without a request costs nothing and is left out."""
         if answer.n_calls:
             self._waiting.append((label, request, answer))
 
@@ -47,7 +50,7 @@ class PaidAnswers:
         """Write the waiting answers.
 
         Raises:
-            OSError: it could not be written.
+            OSError: They could not be written.
         """
         if self._waiting:
             self._write(
@@ -56,23 +59,24 @@ class PaidAnswers:
             self.forget()
 
     def forget(self) -> None:
-        """Drop the waiting answers: a kept message holds them now."""
+        """Drop the waiting answers, because a stored message contains them."""
         self._waiting.clear()
 
 
 @dataclass(frozen=True)
 class RememberingModel:
-    """A model that is not asked again for answers of an earlier attempt. See `tasks.language.chat_model.ChatModel`."""
+    """Model that is not asked again for answers of an earlier attempt. See `ChatModel`."""
 
     model: ChatModel
     paid: PaidAnswers
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`."""
+        """Answer a request. See `ChatModel.complete`."""
         label = self.identity.label
         answer = self.paid.take(label, request)
         if answer is None:
@@ -82,12 +86,13 @@ class RememberingModel:
         return answer
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 
 def answer_key(label: str, request: ChatRequest) -> str:
-    """Names a request within its episode."""
-    said = [[message.role.value, message.content] for message in request.messages]
+    """Return the key of a request within its episode."""
+    messages = [[message.role.value, message.content] for message in request.messages]
     beyond = {
         "call_index": request.call_index,
         "tools": [[tool.name, tool.description, dict(tool.parameters)] for tool in request.tools],
@@ -99,5 +104,5 @@ def answer_key(label: str, request: ChatRequest) -> str:
         ],
         "answer_schema": request.answer_schema,
     }
-    kept = {name: value for name, value in beyond.items() if value}
-    return content_id([label, request.turn, request.seed, said, *([kept] if kept else [])])
+    extras = {name: value for name, value in beyond.items() if value}
+    return content_id([label, request.turn, request.seed, messages, *([extras] if extras else [])])

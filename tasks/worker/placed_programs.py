@@ -1,4 +1,4 @@
-"""Programs with the files that they run in, wherever those lie on this machine."""
+"""Programs together with the files that they run in on this machine."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,17 +13,17 @@ from tasks.storage.files.source_trees import TreeDigests, tree_files
 
 Resources = Sequence[tuple[str, str]]
 NO_TREE = Tree("", Path())
-"""Of a program that has an entry point and runs in no tree."""
+"""Tree of a program that has an entry point and runs in no tree."""
 
 
 def program_in_place(
     resources: Resources, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None
 ) -> TestProgram:
-    """The program of an answer, with the files of its tree.
+    """Return the program of an answer, with the files of its tree.
 
     Raises:
-        SandboxUnavailable: the tree was there when the run was planned, and is not there now, or changed.
-        Unscorable: the tree was not there from the beginning, or lacks what the answer is to take the place of.
+        SandboxUnavailable: The tree existed at planning and is now missing or changed.
+        Unscorable: The tree never existed, or lacks the file that the answer replaces.
     """
     if place is None:
         return program_of(kind, code, tests)
@@ -31,8 +31,10 @@ def program_in_place(
     try:
         return program_of(kind, code, tests, place.entry_point, files, place.placing)
     except LookupError as missing:
-        said = f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
-        raise Unscorable(said, FailureReason.SOURCE_MISSING) from None
+        message = (
+            f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
+        )
+        raise Unscorable(message, FailureReason.SOURCE_MISSING) from None
 
 
 def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, bytes]:
@@ -52,10 +54,14 @@ def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, byte
         ) from fault
 
 
-def _absent(tree: Tree, said: str) -> SandboxUnavailable | Unscorable:
-    """A tree that the plan found is away for a moment: a fault of the machine, which says nothing of an answer."""
+def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
+    """Return the error for a missing tree.
+
+    A tree that existed at planning is missing through a fault of the machine, not of the answer.
+    """
     if tree.digest == MISSING:
-        return Unscorable(said, FailureReason.SOURCE_MISSING)
+        return Unscorable(message, FailureReason.SOURCE_MISSING)
     return SandboxUnavailable(
-        f"{said}. It was there when the run was planned: bring it back, and begin the command again"
+        f"{message}. It was there when the run was planned: bring it back, "
+        "and begin the command again"
     )

@@ -1,6 +1,7 @@
-"""State of one worker process: its event loop, what each run holds open in it, and progress.
+"""State of one worker process: event loop, open resources of each run, and progress.
 
-All shards that a process has under way share one loop and, for each endpoint, one limit of requests, whichever run they are of.
+All shards in a process share one loop and, for each endpoint, one limit of requests, whatever their
+run.
 """
 
 import asyncio
@@ -36,30 +37,30 @@ from tasks.worker.workspaces import RunWorkspaces
 T = TypeVar("T")
 
 
-class Held(Protocol):
-    """What a process holds open until it is closed."""
+class OpenResource(Protocol):
+    """Resource that a process holds open."""
 
     async def close(self) -> None:
-        """Let go of it, on the process's loop."""
+        """Close the resource, on the process's loop."""
         ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=OpenResource)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 _WARM_S = 5.0
-"""Seconds from the end of a stage until its idle sandboxes end: the next stage of the run starts earlier, and uses them."""
+"""Seconds after a stage until its idle sandboxes end. The next stage starts earlier and uses them."""
 
 
 class RunState:
-    """What one run holds open in this process. All but `program_slots` and `count` is for the process's loop alone."""
+    """Open resources of one run. Only `program_slots` and `count` may be used outside the loop."""
 
     def __init__(
         self, context: RunContext, reports: ReportCache, count: Callable[..., None]
     ) -> None:
         self.context = context
         self.gate = asyncio.Semaphore(context.concurrency)
-        """Bounds the episodes under way. Begun episodes go before new ones."""
+        """Limit of the episodes in progress. Begun episodes go before new ones."""
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
         self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
@@ -69,19 +70,19 @@ class RunState:
 
     @cached_property
     def journal(self) -> JournalWriter:
-        """Where this process writes what the run's models say."""
+        """Return this process's writer of the run's journal."""
         return JournalWriter(
             self.context.place.journal(self.context.run_id), fsync=self.context.fsync
         )
 
     @cached_property
     def sends(self) -> SendLog:
-        """Where this process counts the run's requests."""
+        """Return this process's counter of the run's requests."""
         return SendLog(self.context.place.sends(self.context.run_id))
 
     @cached_property
     def programs(self) -> ProgramBook:
-        """Runs the programs that the run's dialogues want, for all of its shards in this process."""
+        """Return the book of programs that the run's dialogues need in this process."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),
@@ -94,7 +95,7 @@ class RunState:
 
     @cached_property
     def vectors(self) -> Vectors | None:
-        """The vectors that the run's seats ask for."""
+        """Return the vectors that the run's seats request."""
         access = self.context.embedder
         if access is None:
             return None
@@ -107,14 +108,14 @@ class RunState:
 
     @cached_property
     def talk_answers(self) -> TalkAnswers:
-        """The answers that memories of talks are built of, for the run's agent and model."""
+        """Return the answers that memories are built of, for this agent and model."""
         return TalkAnswers(
             self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync
         )
 
     @cached_property
     def workspaces(self) -> RunWorkspaces:
-        """Opens workspaces for the run's dialogues, for all of its shards in this process."""
+        """Return the workspaces of the run's dialogues in this process."""
         place = self.context.place
         environments = Environments(place.environments)
         return RunWorkspaces(
@@ -123,13 +124,13 @@ class RunState:
 
     @cached_property
     def images(self) -> RunImages:
-        """Images of the run's episodes, for all of its shards in this process."""
+        """Return the Docker images of the run's episodes in this process."""
         return RunImages(self.context, self._count)
 
     def model(
         self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str
     ) -> ChatModel:
-        """The open model of a seat, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
+        """Return the open model of a seat. It has at most `concurrency` requests in flight."""
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
@@ -151,23 +152,23 @@ class RunState:
         return logged(self._models[identity, endpoint], self.context.calls, seat)
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
-        """Return (role, what is known of its endpoint) of the models that were asked."""
+        """Return pairs of role and known endpoint properties of the models in use."""
         from tasks.language.opening import profile_of
 
         spec = self.context.spec
-        found: list[tuple[str, EndpointProfile]] = []
+        profiles: list[tuple[str, EndpointProfile]] = []
         for (identity, _), model in tuple(self._opened.items()):
             if (profile := profile_of(model)) is not None:
-                found += [
+                profiles += [
                     (role, profile)
                     for role in ("subject", "simulator")
                     if getattr(spec, role) == identity
                 ]
-        return tuple(found)
+        return tuple(profiles)
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
-        """Make a problem's reference known to the controls while one of its episodes is under way."""
+        """Give the controls a problem's reference while one of its episodes is in progress."""
         under_way = self._problems.setdefault(problem.problem_id, [])
         under_way.append(problem)
         try:
@@ -178,20 +179,20 @@ class RunState:
                 del self._problems[problem.problem_id]
 
     def stop(self, fault: Exception) -> None:
-        """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
+        """Stop the run in this process, because no message can be stored (full disk)."""
         self._stopped = self._stopped or fault
 
     def check_not_stopped(self) -> None:
-        """Raise what stopped the run in this process."""
+        """Raise the fault that stopped the run in this process."""
         if self._stopped is not None:
             raise self._stopped
 
     def count(self, stage: str, **amounts: int) -> None:
-        """Add to what the next progress report says of the run."""
+        """Add to the run's next progress report."""
         self._count(stage, **amounts)
 
     async def close(self) -> None:
-        """Close every open model, journal and program thread."""
+        """Close all models, the journal and the program threads."""
         for model in self._models.values():
             await model.aclose()
         if vars(self).get("vectors") is not None:
@@ -203,14 +204,14 @@ class RunState:
 
 
 class Worker:
-    """One for each process; made at the first shard."""
+    """State of a process, made at its first shard."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._held: dict[str, Held] = {}
-        self._ending = threading.Timer(_WARM_S, self._end_warm_sandboxes)
-        """Timer of the end of warm sandboxes, started at the end of each stage."""
+        self._open: dict[str, OpenResource] = {}
+        self._ending = threading.Timer(_WARM_S, self._end_idle_sandboxes)
+        """Timer that ends idle sandboxes. It starts at the end of each stage."""
         self._reports = ReportCache()
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -227,19 +228,19 @@ class Worker:
         return future.result()
 
     def run(self, context: RunContext) -> RunState:
-        """A run's state, made at its first shard."""
-        return self.held(context.run_id, lambda count: RunState(context, self._reports, count))
+        """Return a run's state, made at its first shard."""
+        return self.resource(context.run_id, lambda count: RunState(context, self._reports, count))
 
-    def held(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
-        """What the process holds open under this name, made at first use.
+    def resource(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
+        """Return the open resource with this key, made at first use.
 
         Args:
-            make: is given the function that counts progress: (stage, amounts by name).
+            make: Gets the function that counts progress: (stage, amounts by name).
         """
         with self._lock:
-            if key not in self._held:
-                self._held[key] = make(partial(self._add, key))
-            return cast(H, self._held[key])
+            if key not in self._open:
+                self._open[key] = make(partial(self._add, key))
+            return cast(H, self._open[key])
 
     def _add(self, run_id: str, stage: str, **amounts: int) -> None:
         with self._lock:
@@ -247,7 +248,7 @@ class Worker:
                 self._counts[run_id, stage, name] += amount
 
     def start_reporting(self) -> None:
-        """From now on send progress to the scheduler every half second, if this process is a Dask worker."""
+        """Send progress to the scheduler every half second, if this process is a Dask worker."""
         from distributed import get_worker
 
         with suppress(ValueError):
@@ -269,7 +270,7 @@ class Worker:
                 )
 
     def take_progress(self) -> list[Progress]:
-        """The counts since the last call."""
+        """Return the counts since the last call."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         amounts: dict[tuple[str, str], dict[str, int]] = {}
@@ -278,28 +279,28 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close what is held open under this name, and soon end the warm sandboxes, unless another stage uses them by then."""
+        """Close the resource with this key. Soon end idle sandboxes, unless another stage begins."""
         with self._lock:
-            state = self._held.pop(run_id, None)
+            state = self._open.pop(run_id, None)
         if state is not None:
             self.do(state.close())
         with self._lock:
             self._ending.cancel()
-            self._ending = threading.Timer(_WARM_S, self._end_warm_sandboxes)
+            self._ending = threading.Timer(_WARM_S, self._end_idle_sandboxes)
             self._ending.daemon = True
             self._ending.start()
 
-    def _end_warm_sandboxes(self) -> None:
+    def _end_idle_sandboxes(self) -> None:
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
-            is_used = bool(self._held)
+            is_used = bool(self._open)
         if not is_used:
             close_idle()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop of uvloop if it is installed: it leaves more CPU to the dialogues."""
+    """Return an event loop, of uvloop if it is installed: it leaves more CPU to the dialogues."""
     try:
         import uvloop
     except ImportError:
@@ -312,7 +313,7 @@ _worker_lock = threading.Lock()
 
 
 def this_worker() -> Worker:
-    """The state of this process."""
+    """Return the state of this process."""
     global _worker
     with _worker_lock:
         if _worker is None:
@@ -321,5 +322,5 @@ def this_worker() -> Worker:
 
 
 def close_run(run_id: str) -> None:
-    """End of a run in this process (called on every worker by the driver)."""
+    """Close a run in this process. The driver calls this on every worker."""
     this_worker().close_run(run_id)

@@ -1,4 +1,4 @@
-"""Programs that a run's dialogues or a build want: each is run once, on a thread beside the event loop, and its verdict kept."""
+"""Programs of a run's dialogues or of a build. Each runs once, on a thread, and is stored."""
 
 import asyncio
 import threading
@@ -22,24 +22,24 @@ from tasks.worker.jobs import RunContext
 from tasks.worker.placed_programs import Resources, program_in_place
 
 LASTING = (Outcome.PASSED, Outcome.FAILED)
-"""Outcomes that hold wherever the same program runs again. A timeout depends on the machine, too."""
+"""Outcomes that hold for any further run of a program. A timeout depends on the machine."""
 FindVerdict = Callable[[str, Callable[[], Awaitable[ProgramVerdict]]], Awaitable[ProgramVerdict]]
-"""Returns the verdict of an id: a kept one, or what running the program brings."""
+"""Function that returns the verdict of an id: a stored one, or the result of the call."""
 
 
 class ReportCache:
-    """Lasting reports of programs that this process has run. The least used go first.
+    """Lasting reports of programs that this process has run. The least used are dropped first.
 
     Args:
-        characters: bound of the text in all reports together, and about their size in memory.
+        characters: Maximum length of the text in all reports, roughly their size in memory.
     """
 
     def __init__(self, characters: int = 32_000_000) -> None:
         self._room = characters
-        self._kept: OrderedDict[str, ProgramVerdict] = OrderedDict()
+        self._reports: OrderedDict[str, ProgramVerdict] = OrderedDict()
 
     def finder(self) -> FindVerdict:
-        """Return what finds reports for one book. Another book's end cancels none of its programs."""
+        """Return the lookup for one book. The end of another book cancels none of its programs."""
         in_flight = CallsInFlight[ProgramVerdict]()
 
         async def find(key: str, run: Callable[[], Awaitable[ProgramVerdict]]) -> ProgramVerdict:
@@ -53,19 +53,19 @@ class ReportCache:
         return find
 
     def get(self, verdict_id: str) -> ProgramVerdict | None:
-        """Return the report kept under this id; None without one."""
-        if verdict_id in self._kept:
-            self._kept.move_to_end(verdict_id)
-        return self._kept.get(verdict_id)
+        """Return the report with this id, or None."""
+        if verdict_id in self._reports:
+            self._reports.move_to_end(verdict_id)
+        return self._reports.get(verdict_id)
 
     def keep(self, report: ProgramVerdict) -> None:
-        """Keep a lasting report; drop the least used ones where room is short."""
-        if report.outcome not in LASTING or report.verdict_id in self._kept:
+        """Store a lasting report, and drop the least used ones if the cache is full."""
+        if report.outcome not in LASTING or report.verdict_id in self._reports:
             return
-        self._kept[report.verdict_id] = report
+        self._reports[report.verdict_id] = report
         self._room -= _size(report)
         while self._room < 0:
-            self._room += _size(self._kept.popitem(last=False)[1])
+            self._room += _size(self._reports.popitem(last=False)[1])
 
 
 def _size(report: ProgramVerdict) -> int:
@@ -80,27 +80,27 @@ def _size(report: ProgramVerdict) -> int:
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What all programs of a run or a build share."""
+    """Facts that all programs of a run or a build share."""
 
     runner_version: int
     environment: str
-    """The sandbox's fingerprint."""
+    """Fingerprint of the sandbox."""
     limits: Limits
     resources: Resources
 
     @classmethod
     def of_run(cls, context: RunContext) -> Self:
-        """Return those of a run."""
+        """Return the facts of a run."""
         return cls(
             context.spec.runner_version, context.environment, context.spec.limits, context.resources
         )
 
     def limits_of(self, program: WantedProgram) -> Limits:
-        """Return the bounds that a program runs under."""
+        """Return the limits of a program."""
         return (program.place and program.place.limits) or self.limits
 
     def id_of(self, program: WantedProgram) -> str:
-        """Return the verdict id of a program: the same within a run's dialogues and after them."""
+        """Return the verdict id of a program. It is the same within and after a run's dialogues."""
         place = program.place
         return verdict_id(
             code=program.code,
@@ -116,13 +116,13 @@ class ProgramFacts:
 
 
 class ProgramBook:
-    """Finds the verdicts of programs. For one event loop.
+    """Verdicts of programs, for one event loop.
 
     Args:
-        find_verdict: looks a verdict up before its program runs, and keeps it.
-        threads: programs that run at the same time.
-        slots: bounds them beyond that, whichever stage wants them.
-        count: is called after each program that was run, not for known ones.
+        find_verdict: Looks a verdict up before its program runs, and stores it.
+        threads: Maximum number of parallel programs.
+        slots: Additional limit over all stages.
+        count: Called after each program that was run.
     """
 
     def __init__(
@@ -146,15 +146,15 @@ class ProgramBook:
     async def find(
         self, program: WantedProgram, begun: Callable[[], None] = lambda: None
     ) -> ProgramVerdict:
-        """Return the tests' report on the code. A program in flight or known is not run again.
+        """Return the tests' report on the code. A program in flight or known does not run again.
 
         Args:
-            begun: is called where the program is run for this call.
+            begun: Called if the program runs for this call.
 
         Raises:
-            SandboxUnavailable: the sandbox could not run it.
-            Unscorable: the tree that it runs in is not there.
-            ValueError: the tests hold no test.
+            SandboxUnavailable: The sandbox could not run it.
+            Unscorable: The tree that it needs is missing.
+            ValueError: The tests contain no test.
         """
         key = self._facts.id_of(program)
 
@@ -177,24 +177,24 @@ class ProgramBook:
             return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
 
     def close(self) -> None:
-        """Begin no more programs; running ones come to their end."""
+        """Begin no more programs. Running ones finish."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass
 class BookReader:
-    """The `ProgramRunner` of an episode or a build; `n_run` counts the programs that were run for it."""
+    """`ProgramRunner` of an episode or a build. `n_run` counts its programs."""
 
     open_book: Callable[[], ProgramBook]
-    """The run's or build's; where no program is wanted, none is opened."""
+    """Opens the book of the run or build at the first program."""
     before: Callable[[], None] = lambda: None
-    """Is called before each program."""
+    """Called before each program."""
     n_run: int = field(default=0, init=False)
 
     async def run(
         self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
     ) -> ProgramVerdict:
-        """See `ProgramBook.find`."""
+        """Return the tests' report on the code. See `ProgramBook.find`."""
         self.before()
         return await self.open_book().find(WantedProgram(kind, code, tests, place), self._count)
 
@@ -203,5 +203,5 @@ class BookReader:
 
 
 def sandbox_of(spec: RunSpec) -> Sandbox:
-    """Return the run's sandbox. Where it can, it has the imports of the benchmark's programs loaded."""
+    """Return the run's sandbox. If it can, it preloads the imports of the benchmark's programs."""
     return BENCHMARKS.load(spec.benchmark).programs.load_sandbox(spec.sandbox, spec.dataset_version)

@@ -1,4 +1,4 @@
-"""Opens workspaces for the dialogues of a run, in a worker process: their work is done on threads, beside its event loop."""
+"""Workspaces of a run's dialogues, in threads beside a worker process's event loop."""
 
 import asyncio
 import tempfile
@@ -29,12 +29,15 @@ _OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
 
 
 class RunWorkspaces:
-    """See `tasks.dialogue.workspaces.Workspaces`. Nothing is started before a seat opens one.
+    """Workspaces of one run. See `tasks.dialogue.workspaces.Workspaces`.
+
+    Nothing is started before a seat opens one.
 
     Args:
-        sandbox: name of the run's sandbox.
-        commands: how many commands this process runs at once; the host's slots bind all processes.
-        environments: the home's, where nothing is said.
+        sandbox: Name of the run's sandbox.
+        commands: Maximum number of parallel commands in this process. The host's slots limit all
+            processes.
+        environments: Folder of environments. Default: that of the home.
     """
 
     def __init__(
@@ -63,13 +66,13 @@ class RunWorkspaces:
         image = image or image_of(environment) or None
 
         def opened() -> Workspace:
-            found = tree or self._tree_of_image(image, place)
+            workspace_tree = tree or self._tree_of_image(image, place)
             packages = environment if environment and not image_of(environment) else ""
             shown = self._environments.shown(packages) if packages else {}
             manager = open_workspace(
                 self._sandbox(image),
                 self._trees,
-                found,
+                workspace_tree,
                 place=place,
                 limits=limits,
                 with_state=with_state,
@@ -88,7 +91,7 @@ class RunWorkspaces:
 
     @cached_property
     def _files(self) -> ThreadPoolExecutor:
-        """Threads for what takes milliseconds, and must not wait behind commands."""
+        """Threads for work of milliseconds, which must not wait behind commands."""
         self._trees.remove_abandoned()
         return ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="parley-files")
 
@@ -113,13 +116,16 @@ class RunWorkspaces:
         return self._of_images[image, place]
 
     def close(self) -> None:
-        """Begin no more commands; running ones come to their end."""
+        """Begin no more commands. Running ones finish."""
         for name in {"_threads", "_files"} & vars(self).keys():
             getattr(self, name).shutdown(wait=False, cancel_futures=name == "_threads")
 
 
 class OpenWorkspace:
-    """See `tasks.dialogue.workspaces.SeatWorkspace`. A seat that is cancelled ends its command, and waits until it has ended."""
+    """Workspace of a seat. A cancelled seat ends its command and waits for its end.
+
+    See `tasks.dialogue.workspaces.SeatWorkspace`.
+    """
 
     def __init__(self, workspace: Workspace, threads: Executor, files: Executor) -> None:
         self._workspace, self._threads, self._files = workspace, threads, files
@@ -148,7 +154,10 @@ class OpenWorkspace:
 async def _to_its_end(
     threads: Executor, work: Callable[[], T], end: Callable[[], None] = lambda: None
 ) -> T:
-    """Do the work on a thread. A caller that is cancelled calls `end` and waits: the folder stays as long as the work."""
+    """Do the work on a thread.
+
+    A cancelled caller calls `end` and waits: the folder must exist as long as the work.
+    """
     under_way = threads.submit(work)
     ended = asyncio.wrap_future(under_way)
     try:

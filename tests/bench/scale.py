@@ -3,7 +3,7 @@
 
 The dialogues have three turns each, as MathChat's follow-up questions have, and no programs. The
 process tree of each command is sampled: the driver is the command's own process, and a worker is a
-process that Dask's nanny started.
+process that Dask's nanny started. A third process runs the quality checks and the publication.
 """
 
 import argparse
@@ -60,11 +60,11 @@ def measure(n_dialogues: int, workers: int) -> str:
         process = subprocess.Popen(
             command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err
         )
-        driver, peaks = psutil.Process(process.pid), [0.0, 0.0]
+        driver, peaks = psutil.Process(process.pid), [0.0, 0.0, 0.0]
         while process.poll() is None:
             with suppress(psutil.Error):  # a process ended between listing and reading
                 for each in (driver, *driver.children(recursive=True)):
-                    at = 0 if each == driver else 1 if _is_worker(each) else None
+                    at = 0 if each == driver else _column_of(" ".join(each.cmdline()))
                     if at is not None:
                         peaks[at] = max(peaks[at], each.memory_info().rss)
                     used[each.pid] = sum(each.cpu_times()[:2])
@@ -80,8 +80,8 @@ def measure(n_dialogues: int, workers: int) -> str:
     return f"{n_dialogues:>9} {megabytes} {seconds:>8.1f} {each_ms[0]:>14.2f} {each_ms[1]:>14.2f}"
 
 
-def _is_worker(process: psutil.Process) -> bool:
-    return "spawn_main" in " ".join(process.cmdline())
+def _column_of(command: str) -> int | None:
+    return 1 if "spawn_main" in command else 2 if "warehouse.checks.service" in command else None
 
 
 def plan_many(n_dialogues: int, samples: int) -> str:
@@ -125,7 +125,10 @@ def main() -> None:
         help="wanted episodes of the run that is only planned",
     )
     asked = parser.parse_args()
-    print("dialogues  driver MB  worker MB  seconds  ms a dialogue  CPU ms of it", flush=True)
+    print(
+        "dialogues  driver MB  worker MB  checks MB  seconds  ms a dialogue  CPU ms of it",
+        flush=True,
+    )
     rows = []
     for n_dialogues in asked.sizes:
         rows.append(measure(n_dialogues, asked.workers))

@@ -21,7 +21,7 @@ from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.lake.rows import from_arrow
 from tasks.converse import ConverseShards, context_for, settle
-from tasks.driver.execution import execute_shards
+from tasks.driver.execution import shard_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
@@ -193,7 +193,7 @@ def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(
     episodes = read_episodes(plan.lake, "crash", plan.keys["model"], ids(plan))
     tries = plan.home.tries(plan.run_id)
     with shard_try(tries, context.invocation):
-        (shard,) = execute_shards(plan, context, tuple(episodes[i] for i in ids(plan)))
+        shard = shard_of(plan, context, (episodes[i] for i in ids(plan)))
         mark = tries / context.invocation / shard.name
         with stopped(shard, tmp_path) as zombie:
             assert mark.exists()

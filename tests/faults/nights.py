@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from schemas.episode import Episode, StopReason
+from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import RunEpisode
-from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
@@ -62,9 +62,9 @@ class PlayedNight:
 
     plan: RunPlan
     conversed: Conversed
-    episodes: ModelRows[Episode]
-    verdicts: ModelRows[TestVerdict]
-    scores: ModelRows[Score]
+    episodes: PackedRows[Episode]
+    verdicts: PackedRows[TestVerdict]
+    scores: PackedRows[Score]
     requests: int
 
     @property
@@ -103,9 +103,9 @@ class Night:
         context = context_for(plan, workers=1, cores=2)
         stage.fn(plan, "stage")
         done = run_stage(ConverseStage(plan, context, self.client))
-        episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
+        episodes = plan.episodes.packed(plan.members.ids)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
-        verdicts = ModelRows(verdict_rows(plan), TestVerdict)
+        verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
         scores = score.fn(plan, episodes, verdicts, "score")
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 

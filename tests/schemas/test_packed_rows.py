@@ -31,6 +31,7 @@ def test_packed_rows_are_the_rows(packed: PackedRows[QuarantinedRow]) -> None:
     assert (len(packed), list(packed), packed) == (N_ROWS, ROWS, ROWS)
     places = (0, BATCH_ROWS - 1, BATCH_ROWS, 2 * BATCH_ROWS, -1, -N_ROWS)
     assert [packed[at] for at in places] == [ROWS[at] for at in places]
+    assert packed.take([300, 3, 300, N_ROWS - 1]) == [ROWS[300], ROWS[3], ROWS[300], ROWS[-1]]
     assert packed[250:260] == tuple(ROWS[250:260])
     assert packed[::-100] == tuple(ROWS[::-100])
     assert packed != ROWS[1:]

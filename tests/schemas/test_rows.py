@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SchemaMismatch, UsageError
-from schemas.lake.rows import ModelRows, check_version, from_arrow, to_arrow
+from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY, Table
 from schemas.problem import QuarantinedRow
 from tests.schemas.strategies import models
@@ -125,25 +125,3 @@ def test_a_file_that_is_not_that_table_is_refused(metadata: dict[bytes, bytes] |
 @tables
 def test_a_file_of_this_version_is_accepted(table: Table):
     check_version(table.name, table.schema, "lake/part-0.parquet")
-
-
-def test_rows_of_a_table_are_read_as_the_models_that_they_were_made_of():
-    made = [
-        QuarantinedRow(
-            benchmark="b",
-            dataset_version="v",
-            source_file="f",
-            source_line=line,
-            reason="r",
-            detail="d",
-            excerpt="",
-        )
-        for line in range(1, 1202)
-    ]
-    rows = ModelRows(to_arrow("quarantine", made), QuarantinedRow)
-    assert list(rows) == made == list(rows)
-    assert (len(rows), rows[-1], rows[600]) == (1201, made[-1], made[600])
-    assert list(rows[499:502]) == made[499:502]
-    assert list(rows.take([700, 3, 700])) == [made[700], made[3], made[700]]
-    with pytest.raises(IndexError):
-        rows[1201]

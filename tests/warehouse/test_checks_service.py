@@ -27,11 +27,13 @@ def service() -> Iterator[CheckService]:
 
 def test_it_finds_what_this_process_finds(service: CheckService) -> None:
     scores, context = valid_tables()["scores"], full_context()
-    assert service.check_table("scores", scores, context) == check_table("scores", scores, context)
+    assert service.call(check_table, "scores", scores, context) == check_table(
+        "scores", scores, context
+    )
     problems = valid_tables()["problems"]
     failed = [
         check.expectation
-        for check in service.check_table("problems", problems.slice(1), context)
+        for check in service.call(check_table, "problems", problems.slice(1), context)
         if not check.success
     ]
     assert failed
@@ -44,14 +46,16 @@ def test_it_finds_what_this_process_finds(service: CheckService) -> None:
 
 def test_an_error_is_raised_where_the_table_was_handed_in(service: CheckService) -> None:
     with pytest.raises(UnknownName, match="nights"):
-        service.check_table("nights", to_arrow("scores", ()), full_context())
+        service.call(check_table, "nights", to_arrow("scores", ()), full_context())
 
 
 def test_a_dead_process_costs_no_check(service: CheckService) -> None:
     scores, context = valid_tables()["scores"], full_context()
     mortal = CheckService()
     mortal._process.kill()
-    assert mortal.check_table("scores", scores, context) == check_table("scores", scores, context)
+    assert mortal.call(check_table, "scores", scores, context) == check_table(
+        "scores", scores, context
+    )
     mortal.close()
 
 
@@ -64,7 +68,7 @@ def test_it_ends_without_a_word_where_nobody_reads_its_answer_any_more() -> None
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        pickle.dump(("no such table", None, None), process.stdin)
+        pickle.dump((check_table, ("no such table", None, None), {}), process.stdin)
         process.stdin.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0

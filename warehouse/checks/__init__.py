@@ -31,6 +31,7 @@ from warehouse.checks.context import CheckContext, Implication, RowFacts, proble
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import RuleResult, warm
+from warehouse.lake import LakeRows
 
 _DATASET_SUITES = (dialogs.SUITE, problems.SUITE)
 _SUITES = (
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 
-def check_table(table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
+def check_table(table: str, data: pa.Table | LakeRows, context: CheckContext) -> list[QualityCheck]:
     """Run a table's suite, and write its page of Data Docs if the context names a folder.
 
     A rule that crashes says nothing about the data. Its check has `crashed` set and is blocking,
@@ -71,10 +72,11 @@ def check_table(table: str, data: pa.Table, context: CheckContext) -> list[Quali
     if table not in SUITES:
         raise UnknownName("table with a suite", table, SUITES)
     suite = SUITES[table]
+    rows = data.read() if isinstance(data, LakeRows) else data
     results = (
-        _validate_dataset(suite, data, context)
+        _validate_dataset(suite, rows, context)
         if suite.of_dataset
-        else validation.validate(suite, data, context)
+        else validation.validate(suite, rows, context)
     )
     if context.docs_dir is not None:
         docs.write_page(table, results, context)

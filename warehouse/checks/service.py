@@ -1,8 +1,8 @@
-"""Checks of tables in a process of its own.
+"""Process that checks tables and publishes the warehouse for the driver.
 
-The process imports Great Expectations while its starter does other work. Requests and answers are
-pickles on the process's stdin and stdout. The process ends when its stdin closes, so it ends with
-its starter.
+The process imports Great Expectations while the driver starts other things. The memory that checks
+and DuckDB take is the process's, not the driver's. Requests and answers are pickles on the
+process's stdin and stdout. The process ends when its stdin closes, so with the driver.
 """
 
 import gc
@@ -11,15 +11,13 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-import pyarrow as pa
-
-from schemas.lake.records import QualityCheck
 from schemas.outside.secret_names import without_secrets
-from warehouse.checks import CheckContext, check_table
 
+R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
@@ -32,9 +30,13 @@ class CheckService:
     Args:
         secret_names: variables that the process must not see, besides those whose names look like
             keys.
+        on_death: Called before this process does the work of one that died. It may raise.
     """
 
-    def __init__(self, secret_names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, secret_names: tuple[str, ...] = (), on_death: Callable[[], None] = lambda: None
+    ) -> None:
+        self._on_death = on_death
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             (sys.executable, "-P", "-m", "warehouse.checks.service"),
@@ -43,20 +45,21 @@ class CheckService:
             env={**without_secrets(os.environ, drop=secret_names), "PYTHONPATH": path},
         )
 
-    def check_table(self, table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
-        """Return what `warehouse.checks.check_table` returns.
+    def call(self, function: Callable[..., R], *args: object, **options: object) -> R:
+        """Return what a function of this package returns for these arguments in the process.
 
-        If the process has died, the checks run in this process.
+        If the process has died, the function runs in this one.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None
         try:
-            pickle.dump((table, data, context), requests, protocol=pickle.HIGHEST_PROTOCOL)
+            pickle.dump((function, args, options), requests, protocol=pickle.HIGHEST_PROTOCOL)
             requests.flush()
             answer = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
-            return check_table(table, data, context)
+            self._on_death()
+            return function(*args, **options)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -68,14 +71,14 @@ class CheckService:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each request with its checks, or with the exception raised, until stdin closes."""
+    """Answer each request with the function's result or exception, until the requests end."""
     while True:
         try:
-            table, data, context = pickle.load(requests)
+            function, args, options = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: list[QualityCheck] | Exception = check_table(table, data, context)
+            answer: object = function(*args, **options)
         except Exception as error:  # noqa: BLE001 - the starter raises it
             answer = error
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)

@@ -8,8 +8,8 @@ from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
+from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import RunRecord, RunStatus
-from schemas.lake.rows import ModelRows, to_arrow
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
@@ -56,9 +56,7 @@ class Work:
 
     earlier: StartState
     conversed: Conversed = field(default_factory=Conversed)
-    episodes: ModelRows[Episode] = field(
-        default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode)
-    )
+    episodes: PackedRows[Episode] = field(default_factory=lambda: PackedRows("episodes"))
     executed: StageResult = field(default_factory=StageResult)
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
     """Verdict id of each passed test that the audit covers."""
@@ -176,7 +174,7 @@ def cut_run(
     done = with_begun(
         empty_account(plan, work.earlier, "incomplete"),
         begun_episodes(plan, work.earlier),
-        work.conversed.kept,
+        work.conversed.resumed_steps,
     ).model_copy(
         update={
             "model_calls": spent.calls,
@@ -186,7 +184,7 @@ def cut_run(
             "n_unknown_tokens": spent.n_estimated,
             "usd": spent.usd if not spent.n_estimated and _has_prices(plan) else None,
             "programs_run": work.conversed.n_run + work.executed.n_run,
-            "judgements_asked": work.judged.n_asked,
+            "judgements_asked": work.judged.n_new,
         }
     )
     message = f"{'stopped at the budget' if work.is_begun else 'not started'}: {reason}"
@@ -208,7 +206,9 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
             return
         work.conversed.n_pending = len(plan.pending())
         done = with_begun(
-            account(plan, work, "failed"), begun_episodes(plan, work.earlier), work.conversed.kept
+            account(plan, work, "failed"),
+            begun_episodes(plan, work.earlier),
+            work.conversed.resumed_steps,
         )
         _write_end(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
 
@@ -285,16 +285,16 @@ def account(plan: RunPlan, work: Work, status: str) -> RunWork:
         empty_account(plan, work.earlier, status),
         plan,
         work.earlier,
-        work.conversed.kept,
+        work.conversed.resumed_steps,
         work.conversed.model_calls,
-        work.judged.asked if plan.judges else (),
+        work.judged.new_rows if plan.judges else (),
     )
     n_run = work.conversed.n_run + work.executed.n_run
     programs = {"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)}
     done = done.model_copy(update={**programs, "requests": _requests(plan, work)})
     judged = work.judged
     return (
-        with_judgements(done, plan, judged.asked, judged.n_reused, judged.model_calls)
+        with_judgements(done, plan, judged.new_rows, judged.n_reused, judged.model_calls)
         if plan.judges
         else done
     )

@@ -71,7 +71,7 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
     contexts, bad_rows, n_bad_rows = read_comments(source, BENCHMARK_NAME, version)
     update = {"context_id": contexts[0].context_id} if contexts else {}
     return Staged(
-        dialogs=tuple(dialog.model_copy(update=update) for dialog in staged.dialogs),
+        dialogs=(dialog.model_copy(update=update) for dialog in staged.dialogs),
         problems=staged.problems,
         quarantined=(*staged.quarantined, *bad_rows),
         n_input=staged.n_input + n_bad_rows,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from schemas.base import Frozen
 from tasks.benchmarks.construction import Constructed
-from tasks.driver.kept_calls import KeptCalls
+from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.builds.built_folder import REVIEW
 
@@ -36,7 +36,7 @@ class BuildReport(Frozen):
 
 
 def report_of(
-    plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls
+    plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: StoredCalls
 ) -> BuildReport:
     """How a build ended."""
     out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
@@ -48,7 +48,7 @@ def report_of(
                 role=one.role,
                 model=one.model.label,
                 estimated=plan.estimate[one.role],
-                asked=counts[one.role].asked,
+                asked=counts[one.role].sent,
                 reused=counts[one.role].reused,
             )
             for one in plan.spec.roles
@@ -57,14 +57,14 @@ def report_of(
         files=files,
         review=str(out / REVIEW),
         n_review_rows=len(made.review.rows),
-        programs_run=kept.programs.asked,
+        programs_run=kept.programs.sent,
         programs_reused=kept.programs.reused,
     )
 
 
 def dry_report(plan: BuildPlan) -> BuildReport:
     """What a build would ask. Starts nothing."""
-    kept = KeptCalls(plan.folder).n_kept
+    kept = StoredCalls(plan.folder).n_stored
     calls = tuple(
         RoleCalls(
             role=one.role,

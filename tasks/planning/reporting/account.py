@@ -1,7 +1,7 @@
 """Account of an invocation: its reused and paid work, counted from the lake before and after."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, digests_by_dialog, rerun_reasons
 from tasks.storage.journaling.journal import read_journal
+from tasks.storage.parquet_store import listing_again
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def with_episodes(
             journal are counted.
         judgements: a row for each judgement that was made in this invocation.
     """
-    new = paid_steps(plan.episodes.rows(found.pending), kept)
+    new = listing_again(lambda: paid_steps(plan.episodes.chosen(found.pending).pieces(), kept))
     tokens_in, tokens_out, unknown = _tokens(new)
     return with_begun(work, found.pending, kept).model_copy(
         update={
@@ -190,21 +191,29 @@ def with_judgements(
     )
 
 
-def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
-    """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
+def paid_steps(
+    pieces: Iterable[pa.Table], kept: Mapping[str, Sequence[Step]]
+) -> list[dict[str, Any]]:
+    """Return the paid steps of episodes after their kept steps, without texts.
+
+    Args:
+        pieces: Rows of `episodes`. All of them together may be gigabytes.
+    """
+    return [step for rows in pieces for step in _new_steps(rows, kept) if step["n_calls"] > 0]
+
+
+def _new_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> Iterator[dict[str, Any]]:
     steps = rows["steps"].combine_chunks()
     every = steps.flatten()
     facts = pa.table(
         {name: every.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}
     ).to_pylist()
-    new: list[dict[str, Any]] = []
     end = 0
     for episode_id, n_steps in zip(
         rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True
     ):
-        new += facts[end + len(kept.get(episode_id, ())) : end + n_steps]
+        yield from facts[end + len(kept.get(episode_id, ())) : end + n_steps]
         end += n_steps
-    return [step for step in new if step["n_calls"] > 0]
 
 
 def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:

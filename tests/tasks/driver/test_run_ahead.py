@@ -31,7 +31,6 @@ from tasks.score import verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.tries import shard_try
-from tasks.storage.pending import read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tests.faults.nights import local_client
@@ -85,7 +84,7 @@ def executed(
     plan: RunPlan, context: RunContext, client: Any
 ) -> tuple[StageResult, dict[tuple[str, int], Outcome]]:
     ids = [w.episode_id for w in plan.members]
-    episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, ids).values())
+    episodes = plan.episodes.packed(ids)
     done = run_stage(ExecuteStage(plan, context, client, episodes))
     return done, {
         (v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import Episode
-from schemas.lake.rows import ModelRows
+from schemas.lake.packed_rows import PackedRows
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.registry import BENCHMARKS
@@ -64,7 +63,7 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     with local_client() as client:
         stage.fn(plan, "stage")
         run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client))
-    episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
+    episodes = plan.episodes.packed(plan.members.ids)
     wanted = Judgements(plan).wanted(episodes, {}, all_rubrics=True)
     shown = {one.job.problem_id: one.job.messages[0].content.splitlines() for one in wanted}
     assert len(shown) == N_DIALOGS
@@ -73,7 +72,9 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     assert second[:5] == [*first[:2], "On day 2 I saw bird 2.", "Bird 2, noted.", ""]
     played = [
         one
-        for request in score_requests(plan, episodes, ModelRows(verdict_rows(plan), TestVerdict))
+        for request in score_requests(
+            plan, episodes, PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+        )
         for one in request.played
     ]
     assert (

@@ -19,7 +19,7 @@ def test_steps_that_were_kept_or_cost_nothing_are_left_out() -> None:
         episode(name).model_copy(update={"steps": said})
         for name, said in (("a", first), ("b", second))
     ]
-    assert paid_steps(to_arrow("episodes", played), {"a": (first[0], kept)}) == [
+    assert paid_steps([to_arrow("episodes", played)], {"a": (first[0], kept)}) == [
         {"role": "assistant", "n_calls": 2, "input_tokens": 30, "output_tokens": None},
         {"role": "user", "n_calls": 3, "input_tokens": None, "output_tokens": None},
     ]

@@ -16,7 +16,7 @@ from sandbox.registry import SANDBOXES
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable
-from schemas.lake.rows import ModelRows
+from schemas.lake.packed_rows import PackedRows
 from schemas.run import Limits
 from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
@@ -63,9 +63,9 @@ def plan_of(
 class Night:
     conversed: Conversed
     executed: StageResult
-    episodes: ModelRows[Episode]
-    verdicts: ModelRows[TestVerdict]
-    scores: ModelRows[Score]
+    episodes: PackedRows[Episode]
+    verdicts: PackedRows[TestVerdict]
+    scores: PackedRows[Score]
 
     def episode(self, problem: str) -> Episode:
         return next(e for e in self.episodes if e.problem_id == problem)
@@ -75,9 +75,9 @@ def play(plan: RunPlan, client: Any) -> Night:
     stage.fn(plan, "stage")
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))
-    episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
+    episodes = plan.episodes.packed(plan.members.ids)
     executed = run_stage(ExecuteStage(plan, context, client, episodes))
-    verdicts = ModelRows(verdict_rows(plan), TestVerdict)
+    verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
     return Night(
         conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score")
     )

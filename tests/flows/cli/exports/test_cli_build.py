@@ -111,7 +111,10 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
             ("codeif-repos", "--out", "x", "--resource", "project=y"),
             ["unknown resource 'project' of codeif-repos", "projects"],
         ),
-        (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y is not a list of projects"]),
+        (
+            ("codeif-repos", "--out", "x", "--resource", "projects=y"),
+            ["y is not a list of projects"],
+        ),
         (
             ("codeif-repos", "--out", "x", "--checkout", "here"),
             ["--checkout 'here' does not have the form OWNER/NAME=PATH"],

@@ -12,7 +12,14 @@ from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.driver.kept_calls import CALLS, PROGRAMS, Counts, KeptCalls, KeptModel, request_key
+from tasks.driver.stored_calls import (
+    CALLS,
+    PROGRAMS,
+    Counts,
+    ReusingModel,
+    StoredCalls,
+    request_key,
+)
 from tasks.language.chat_model import ChatRequest, Completion, Message
 from tasks.storage.paid_calls import read_calls
 
@@ -40,8 +47,8 @@ class Counting:
 
 def ask(folder: Path, model: Counting, requests: Sequence[ChatRequest]) -> tuple[list[str], Counts]:
     """The answers of one invocation."""
-    kept = KeptCalls(folder)
-    asking = KeptModel(WHO, "model", kept, lambda: model)
+    kept = StoredCalls(folder)
+    asking = ReusingModel(WHO, "model", kept, lambda: model)
 
     async def ask_all() -> list[str]:
         answers = await asyncio.gather(*(asking.complete(request) for request in requests))
@@ -70,8 +77,8 @@ def test_a_fault_is_not_kept_and_a_torn_row_is_asked_for_again(tmp_path: Path) -
 
 
 def test_who_gave_up_waiting_has_paid_all_the_same(tmp_path: Path) -> None:
-    kept = KeptCalls(tmp_path)
-    asking = KeptModel(WHO, "model", kept, Counting)
+    kept = StoredCalls(tmp_path)
+    asking = ReusingModel(WHO, "model", kept, Counting)
 
     async def leave() -> None:
         waiting = asyncio.create_task(asking.complete(ASKED))
@@ -81,7 +88,7 @@ def test_who_gave_up_waiting_has_paid_all_the_same(tmp_path: Path) -> None:
         await kept.drain()
 
     asyncio.run(leave())
-    assert KeptCalls(tmp_path).n_kept == {"model": 1}
+    assert StoredCalls(tmp_path).n_stored == {"model": 1}
 
 
 def test_the_key_holds_what_the_endpoint_is_sent_and_nothing_else() -> None:
@@ -107,7 +114,7 @@ def test_the_key_holds_what_the_endpoint_is_sent_and_nothing_else() -> None:
 
 
 def test_a_verdict_that_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
-    kept = KeptCalls(tmp_path)
+    kept = StoredCalls(tmp_path)
 
     async def ran(outcome: Outcome) -> ProgramVerdict:
         return ProgramVerdict(outcome=outcome)
@@ -133,4 +140,4 @@ def test_rows_of_the_release_before_are_known(tmp_path: Path) -> None:
     assert read_calls(tmp_path, CALLS)["v"] == ProgramVerdict(
         outcome=Outcome.PASSED, verdict_id="v"
     )
-    assert KeptCalls(tmp_path).n_kept == {"model": 1}
+    assert StoredCalls(tmp_path).n_stored == {"model": 1}

@@ -1,4 +1,4 @@
-"""Paid calls of a build: answers by request, verdicts by program. Nothing kept is asked for again."""
+"""Paid calls of a build: answers by request and verdicts by program. Stored ones are reused."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -23,7 +23,7 @@ from tasks.worker.program_book import LASTING, ProgramBook, ProgramFacts
 
 T = TypeVar("T", Completion, ProgramVerdict)
 PROGRAMS = "programs"
-"""Stands in place of a role."""
+"""Key of the programs' counts, in place of a role."""
 CALLS = Form[Completion | ProgramVerdict](
     "an answer",
     lambda row: (
@@ -38,17 +38,17 @@ CALLS = Form[Completion | ProgramVerdict](
 
 @dataclass(frozen=True)
 class Counts:
-    """Calls that were sent in this invocation, and kept ones that were used again."""
+    """Number of calls sent in this invocation, and of stored answers reused."""
 
-    asked: int = 0
+    sent: int = 0
     reused: int = 0
 
 
-class KeptCalls:
+class StoredCalls:
     """All answers and verdicts of one build.
 
     Args:
-        count: is called with the amounts of a progress report.
+        count: Called with the amounts of a progress report.
     """
 
     def __init__(self, folder: Path, count: Callable[..., None] = lambda **_: None) -> None:
@@ -56,35 +56,35 @@ class KeptCalls:
         self._calls = Calls(folder, CALLS)
         self._calls.refresh()
         self._shown: set[tuple[str, str]] = set()
-        self._asked: dict[str, set[str]] = defaultdict(set)
-        """Role -> keys that were asked for in this invocation."""
-        self._reused: dict[str, set[str]] = defaultdict(set)
-        """Role -> keys that were kept before it, and wanted again."""
+        self._sent_keys: dict[str, set[str]] = defaultdict(set)
+        """Keys requested in this invocation, by role."""
+        self._reused_keys: dict[str, set[str]] = defaultdict(set)
+        """Keys that were stored earlier and needed again, by role."""
 
     async def find(self, role: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer that is kept under the key, or what asking brings. Raises what asking raises."""
+        """Return the answer stored under the key, or call `ask`. Errors of `ask` propagate."""
 
         async def counted() -> T:
             answer = await ask()
-            self._asked[role].add(key)
+            self._sent_keys[role].add(key)
             return answer
 
         if key in self._calls.others:
-            self._reused[role].add(key)
+            self._reused_keys[role].add(key)
         return cast(T, await self._calls.find(key, counted, role=role))
 
     def show(self, *, calls: int = 0, output_tokens: int = 0, programs: int = 0) -> None:
-        """Let progress show that something was done."""
+        """Add to the displayed progress."""
         self._count(episodes=calls, output_tokens=output_tokens, programs=programs)
 
     def show_once(self, role: str, key: str, answer: Completion) -> None:
-        """Let progress show that a role has this answer; it counts once."""
+        """Add a role's answer to the displayed progress, once."""
         if (role, key) not in self._shown:
             self._shown.add((role, key))
             self.show(calls=1, output_tokens=answer.output_tokens or 0)
 
     async def drain(self) -> None:
-        """See `CallsInFlight.drain`."""
+        """Wait for calls in flight. See `CallsInFlight.drain`."""
         await self._calls.in_flight.drain()
 
     def close(self) -> None:
@@ -92,17 +92,19 @@ class KeptCalls:
         self._calls.close()
 
     def calls(self, roles: Collection[str]) -> Mapping[str, Counts]:
-        """Return role -> its counts."""
-        return {role: Counts(len(self._asked[role]), len(self._reused[role])) for role in roles}
+        """Return the counts of each role."""
+        return {
+            role: Counts(len(self._sent_keys[role]), len(self._reused_keys[role])) for role in roles
+        }
 
     @property
     def programs(self) -> Counts:
-        """Programs that were run in this invocation, and kept verdicts that were used again."""
+        """Counts of the programs run in this invocation, and of stored verdicts reused."""
         return self.calls([PROGRAMS])[PROGRAMS]
 
     @property
-    def n_kept(self) -> Mapping[str, int]:
-        """Role -> answers that earlier invocations brought."""
+    def n_stored(self) -> Mapping[str, int]:
+        """Number of answers from earlier invocations, by role."""
         rows = {
             row.get("key"): row.get("role", "")
             for row in read_segments(self._folder)
@@ -112,12 +114,15 @@ class KeptCalls:
 
 
 @dataclass
-class KeptModel:
-    """A role's model, which is asked for no answer that is kept. `open_model` is called at the first request that is not."""
+class ReusingModel:
+    """Model of a role that is only asked for answers that are not stored.
+
+    `open_model` is called at the first such request.
+    """
 
     identity: ModelIdentity
     role: str
-    kept: KeptCalls
+    calls: StoredCalls
     open_model: Callable[[], ChatModel]
 
     @cached_property
@@ -125,14 +130,14 @@ class KeptModel:
         return self.open_model()
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`."""
+        """Return the answer to a request. See `ChatModel.complete`."""
         if PROVIDERS.load(self.identity.provider).knows_answers:
             answer = await self._model.complete(request)
-            self.kept.show(calls=1)
+            self.calls.show(calls=1)
             return answer
         key = request_key(self.identity, request)
-        answer = await self.kept.find(self.role, key, lambda: self._model.complete(request))
-        self.kept.show_once(self.role, key, answer)
+        answer = await self.calls.find(self.role, key, lambda: self._model.complete(request))
+        self.calls.show_once(self.role, key, answer)
         return answer
 
     async def aclose(self) -> None:
@@ -142,20 +147,23 @@ class KeptModel:
 
 
 def request_key(identity: ModelIdentity, request: ChatRequest) -> str:
-    """Names a request within its build: who is asked, and all that it is sent. Turn and call index are not sent."""
+    """Return the key of a request within its build: the model and all that it is sent.
+
+    Turn and call index are not sent, so they are not part of the key.
+    """
     sent = answer_key(identity.label, replace(request, turn=0, call_index=0))
     return content_id([identity, request.sampling, sent])
 
 
-def open_build_book(plan: BuildPlan, kept: KeptCalls) -> ProgramBook:
-    """Return the book of a build's programs: as many run at once as the host has slots."""
+def open_build_book(plan: BuildPlan, calls: StoredCalls) -> ProgramBook:
+    """Return the book of a build's programs. The host's slots limit parallel runs."""
     facts = ProgramFacts(
         RUNNER_VERSION,
         plan.sandbox.fingerprint(),
         plan.limits,
         tuple(plan.request.resources.items()),
     )
-    find_verdict = partial(kept.find, PROGRAMS)
+    find_verdict = partial(calls.find, PROGRAMS)
     return ProgramBook(
-        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: kept.show(programs=1)
+        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: calls.show(programs=1)
     )

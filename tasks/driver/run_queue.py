@@ -1,0 +1,240 @@
+"""Scheduling of a night's runs. Runs that send dialogues to the same endpoints form a queue.
+
+In a queue the next run prepares (data, checks, preflight) while the previous one plays. It begins
+its dialogues when the previous one has sent all of its own to the workers, so an endpoint has no
+pause between two runs. Programs, judgements, scores and checks of the earlier run continue in
+parallel. Queues are independent: a dead endpoint stops only its own.
+
+Runs that could pay twice for the same work never execute in parallel. The schedule does not
+consider GPUs: a run that needs a model server waits for devices when its dialogues begin.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tasks.driver.signals import heed_signals
+from tasks.planning.participants.concurrency import Endpoint
+
+_HEED_EVERY_S = 0.2
+_NICENESS = 10
+"""Niceness of work that can wait."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Resources of a run that decide which other runs may execute in parallel."""
+
+    endpoints: frozenset[Endpoint]
+    """Endpoints that its dialogues use. Runs with equal endpoints form a queue."""
+    claims: frozenset[str] = frozenset()
+    """Exclusive work: its id, and paid work that another run could need too."""
+    prerequisites: frozenset[str] = frozenset()
+    """Ids of runs that must end first."""
+    judgements: frozenset[str] = frozenset()
+    """Names of judgements, by judge and benchmark, that another run could need too."""
+    served_models: frozenset[str] = frozenset()
+    """Models that Parley serves for the run."""
+
+    def excludes(self, other: "Needs") -> bool:
+        """Return True if the two runs must not execute in parallel."""
+        return not self.claims.isdisjoint(other.claims)
+
+
+class State(IntEnum):
+    """Progress of a run. FINISHING means that all its dialogues are in flight or ended."""
+
+    WAITING = 0
+    PREPARING = 1
+    PLAYING = 2
+    FINISHING = 3
+    PLAYED = 4
+    ENDED = 5
+
+
+class RunQueue:
+    """Schedule of a night's runs, by their number. It is thread-safe.
+
+    Args:
+        at_once: Maximum number of parallel runs.
+        finishing: Maximum number of runs per queue that may be FINISHING when the next one plays.
+    """
+
+    def __init__(self, needs: Sequence[Needs], at_once: int, finishing: int = 1) -> None:
+        self._needs, self._at_once, self._finishing = tuple(needs), at_once, finishing
+        self._states = [State.WAITING] * len(self._needs)
+        self._changed = threading.Condition()
+
+    def begin_next(self) -> int | None:
+        """Begin the first run that may begin and return its number, or None.
+
+        Runs of a queue keep their order, but a run that waits for another run can be overtaken.
+        """
+        with self._changed:
+            under_way = [
+                n for n, state in enumerate(self._states) if State.WAITING < state < State.ENDED
+            ]
+            if len(under_way) >= self._at_once:
+                return None
+            before: list[int] = []
+            for number in (n for n, state in enumerate(self._states) if state is State.WAITING):
+                if self._awaits_other(number):
+                    continue
+                if self._may_begin(number, under_way, before):
+                    self._states[number] = State.PREPARING
+                    return number
+                before.append(number)
+            return None
+
+    def _awaits_other(self, number: int) -> bool:
+        others = (
+            self._needs[n]
+            for n, state in enumerate(self._states)
+            if n != number and state < State.ENDED
+        )
+        return any(
+            not self._needs[number].prerequisites.isdisjoint(other.claims) for other in others
+        )
+
+    def _may_begin(self, number: int, under_way: Sequence[int], before: Sequence[int]) -> bool:
+        needs = self._needs[number]
+        if any(needs.excludes(self._needs[other]) for other in (*under_way, *before)):
+            return False
+        same_queue = [
+            other
+            for other in (*under_way, *before)
+            if self._needs[other].endpoints == needs.endpoints
+        ]
+        return all(self._states[other] >= State.PLAYING for other in same_queue)
+
+    def wait_to_play(
+        self,
+        number: int,
+        on_wait: Callable[[], None] = lambda: None,
+        heed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Return when the run may begin its dialogues.
+
+        Args:
+            on_wait: Called first if the run must wait.
+            heed: Called during the wait and at its end. Its exception ends the wait.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: A signal came.
+        """
+        with self._changed:
+            if not self._may_play(number):
+                on_wait()
+            while not self._may_play(number):
+                self._changed.wait(_HEED_EVERY_S)
+                heed_signals()
+                heed()
+            heed()
+            self._states[number] = State.PLAYING
+
+    def _may_play(self, number: int) -> bool:
+        endpoints = self._needs[number].endpoints
+        beside = [
+            state
+            for n, state in enumerate(self._states)
+            if n != number and self._needs[n].endpoints == endpoints
+        ]
+        return State.PLAYING not in beside and beside.count(State.FINISHING) <= self._finishing
+
+    def is_judged_alone(self, number: int) -> bool:
+        """Return True if no other unfinished run beside this one could need the same judgements."""
+        needs = self._needs[number]
+        with self._changed:
+            others = [
+                self._needs[n]
+                for n, state in enumerate(self._states)
+                if n != number and state < State.ENDED
+            ]
+        return all(
+            needs.judgements.isdisjoint(other.judgements)
+            for other in others
+            if not needs.excludes(other)
+        )
+
+    def is_served(self, number: int) -> bool:
+        """Return True if Parley serves a model of the run."""
+        return bool(self._needs[number].served_models)
+
+    def advance(self, number: int, state: State) -> None:
+        """Advance the run to `state`. Never move it backwards."""
+        with self._changed:
+            self._states[number] = max(self._states[number], state)
+            self._changed.notify_all()
+
+    def wait_for_change(self, limit_s: float) -> None:
+        """Wait until a run advances, at most `limit_s` seconds."""
+        with self._changed:
+            self._changed.wait(limit_s)
+
+
+@dataclass(frozen=True)
+class _ActiveRun:
+    queue: RunQueue
+    number: int
+
+
+_active_run: ContextVar[_ActiveRun | None] = ContextVar("parley_active_run", default=None)
+
+
+@contextmanager
+def acting_as(queue: RunQueue, number: int) -> Iterator[None]:
+    """Make the block the work of a run that has begun. The run ends with the block."""
+    token = _active_run.set(_ActiveRun(queue, number))
+    try:
+        yield
+    finally:
+        _active_run.reset(token)
+        queue.advance(number, State.ENDED)
+
+
+@contextmanager
+def playing(
+    on_wait: Callable[[], None], heed: Callable[[], None] = lambda: None
+) -> Iterator[Callable[[], None]]:
+    """Wait for the run's turn, and hold it for the block.
+
+    The block gets a callback to call when no dialogue waits in the driver any more. If runs execute
+    one after another, there is no wait.
+
+    Args:
+        on_wait: Called first if the run must wait.
+        heed: Called during the wait and at its end. Its exception ends the run.
+    """
+    run = _active_run.get()
+    if run is None:
+        heed()
+        yield lambda: None
+        return
+    run.queue.wait_to_play(run.number, on_wait, heed)
+    try:
+        yield lambda: run.queue.advance(run.number, State.FINISHING)
+    finally:
+        run.queue.advance(run.number, State.PLAYED)
+        if not run.queue.is_served(
+            run.number
+        ):  # A model server that the run starts later would inherit the niceness.
+            _lower_priority()
+
+
+def _lower_priority() -> None:
+    """Lower the priority of this run's thread.
+
+    Runs that play go first: their endpoint would idle.
+    """
+    with suppress(OSError):  # Where the system forbids it, all runs have equal priority.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def is_judged_alone() -> bool:
+    """Return True if no parallel or later run could need the same judgements as this one."""
+    run = _active_run.get()
+    return run is None or run.queue.is_judged_alone(run.number)
