@@ -40,7 +40,9 @@ def show_dry_run(
         estimates = [estimate(plan) for plan in plans]
     if json_output:
         for plan_estimate in estimates:
-            print(json.dumps(asdict(plan_estimate)))
+            fields = asdict(plan_estimate)
+            fields["owed"] = fields.pop("pending")  # the key that scripts read
+            print(json.dumps(fields))
         return
     columns = (
         "benchmark",

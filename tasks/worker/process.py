@@ -49,7 +49,7 @@ H = TypeVar("H", bound=OpenResource)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 _WARM_S = 5.0
-"""Seconds after a stage until its idle sandboxes end. The next stage starts earlier and uses them."""
+"""Seconds after a stage until its idle sandboxes end. The next stage starts sooner and uses them."""
 
 
 class RunState:
@@ -279,7 +279,7 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close the resource with this key. Soon end idle sandboxes, unless another stage begins."""
+        """Close the resource with this key. Soon end idle sandboxes, unless a stage begins."""
         with self._lock:
             state = self._open.pop(run_id, None)
         if state is not None:

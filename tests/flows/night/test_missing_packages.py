@@ -121,7 +121,7 @@ def test_a_run_can_leave_out_the_tasks_whose_packages_are_missing(
     assert "run with 80.0% of the tasks" in parley(home, "show", episode["id"]).out
     again = parley(home, *run, "--dry-run", "--json")
     assert [
-        (line["episodes"], line["pending"]) for line in map(json.loads, again.out.splitlines())
+        (line["episodes"], line["owed"]) for line in map(json.loads, again.out.splitlines())
     ] == [(8, 0)]
     assert "skipped 2 of 10 tasks" in parley(home, *run, "--dry-run").out
 
