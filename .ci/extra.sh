@@ -9,7 +9,7 @@ echo "installing $(grep -c == "$lock") packages from $lock"
 
 # Make .agents/NAME with the first of these versions of Python that is on this machine.
 make_agent_environment() {
-  python=$(.venv/bin/python -c 'import sys; from sandbox.host.python_versions import find_python
+  python=$(.venv/bin/python -c 'import sys; from sandbox.host.python_environment import find_python
 found = [python.path for python in map(find_python, sys.argv[1:]) if python]; print(*found[:1])' "$@")
   [ -n "$python" ] || {
     echo "$lock is for Python $1, which is not on this machine: put python$1 on the PATH, or build one with pyenv (pyenv install $1)" >&2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from schemas.field_texts import field_texts
+from schemas.base import field_texts
 from schemas.lake.tables import TABLES
 from warehouse.descriptions import texts
 from warehouse.marts import Mart, collect_marts, plan_marts, refresh_marts

@@ -5,7 +5,7 @@ from prefect import flow
 from flows.night.preflight.checks import preflight_build
 from flows.night.reporting.progress import Board
 from flows.night.runtime import night
-from flows.orchestration.task_arguments import unlooked
+from flows.orchestration.inner_flows import unlooked
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
@@ -15,7 +15,7 @@ from tasks.planning.builds.build_report import BuildReport, report_of
 from tasks.planning.builds.built_folder import require_place, write_built
 from tasks.planning.request import BuildRequest
 from tasks.storage.home import find_home
-from tasks.storage.reviewed import note_reviewed
+from tasks.storage.home_records import note_reviewed
 
 STAGE = "construct"
 

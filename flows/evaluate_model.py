@@ -24,9 +24,7 @@ from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.comparison_rule import keep_comparison_rule
-from tasks.planning.reporting.finished import finished_report
-from tasks.planning.reporting.report import RunReport
+from tasks.planning.reporting.report import RunReport, finished_report, keep_comparison_rule
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home

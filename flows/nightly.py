@@ -13,8 +13,7 @@ from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config, require_known_names
 from flows.night.preflight.canary import require_live_canary
-from flows.night.preflight.collector import find_collector
-from flows.night.preflight.notification_destinations import require_places
+from flows.night.preflight.notification_destinations import find_collector, require_places
 from flows.night.reporting.destinations import Notify
 from flows.night.reporting.notifications import (
     begin_event_record,
@@ -30,10 +29,8 @@ from flows.night.side_by_side import RUNS_AT_ONCE, baselines_first, plan_of, sid
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
-from flows.orchestration.cancelled import cancel_what_it_began
-from flows.orchestration.numbered import numbered
+from flows.orchestration.inner_flows import cancel_what_it_began, numbered, pausable
 from flows.orchestration.packages import verify_packages
-from flows.orchestration.paused import pausable
 from flows.publish_results import publish_results, published_count
 from flows.site.links import night_address
 from flows.site.target import SiteTarget, write_to_target
@@ -46,12 +43,10 @@ from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.finished import as_published
-from tasks.planning.reporting.report import RunReport, works
+from tasks.planning.reporting.report import RunReport, as_published, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.clock import utc_now
-from tasks.storage.disk import naming_full_disk
-from tasks.storage.home import Home, find_home
+from tasks.storage.home import Home, find_home, naming_full_disk
 from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")

@@ -1,5 +1,8 @@
 """Base class of all models: frozen, strict about unknown fields, with tuples instead of lists."""
 
+import ast
+import inspect
+import textwrap
 from functools import cache
 from typing import Any
 
@@ -50,3 +53,21 @@ def _later_fields(model: type[BaseModel]) -> dict[str, Any]:
         for name, (extra, default) in extras.items()
         if isinstance(extra, dict) and extra.get(_ADDED)
     }
+
+
+@cache
+def field_texts(model: type[BaseModel]) -> dict[str, str]:
+    """Map each field of a model and of its bases to the docstring below it."""
+    texts: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        if owner is not BaseModel and issubclass(owner, BaseModel):
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+            assert isinstance(tree, ast.ClassDef)
+            for field, text in zip(tree.body, tree.body[1:], strict=False):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                ):
+                    texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
+    return texts

@@ -222,3 +222,19 @@ class Context(Frozen):
             context_id=content_id(turns),
             turns=turns,
         )
+
+
+class ExpertiseLevel(StrEnum):
+    """Programming knowledge of a simulated user, lowest first."""
+
+    NOVICE = "novice"
+    INTERMEDIATE = "intermediate"
+    EXPERT = "expert"
+
+
+class Persona(Frozen):
+    """Description of a simulated user. Its text is part of the episode's id."""
+
+    persona_id: str
+    level: ExpertiseLevel
+    traits: tuple[tuple[str, str], ...] = ()

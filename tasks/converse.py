@@ -28,8 +28,7 @@ from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.pending import unfinished
-from tasks.storage.wanted import WantedEpisode, WantedEpisodes
+from tasks.storage.pending import WantedEpisode, WantedEpisodes, unfinished
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard

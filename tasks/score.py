@@ -20,7 +20,7 @@ from tasks.driver.fan_out import even_shards
 from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
-from tasks.storage.contexts import context_of
+from tasks.storage.staged_rows import context_of
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector

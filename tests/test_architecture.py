@@ -176,7 +176,7 @@ def test_only_who_plays_benchmarks_imports_them() -> None:
     [
         ("schemas/dialog.py", "import sandbox.interface"),
         ("schemas/dialog.py", "def f():\n    from tests.own_files import ROOT"),
-        ("sandbox/registry.py", "NAMES = {'x': 'tasks.dialogue.seats'}"),
+        ("sandbox/registry.py", "NAMES = {'x': 'tasks.dialogue.engine'}"),
         ("tasks/dialogue/engine.py", "from flows import cli"),
         ("tasks/dialogue/engine.py", "import tasks.stage"),
         ("tasks/dialogue/engine.py", "from ...flows import cli"),

@@ -106,9 +106,12 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
     assert "### results" in pages["reference/results.md"]
     assert "### codeif_turns" in pages["reference/results.md"]
     assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
-    assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(
-        METRICS.names()
-    )
+    ours = {  # a file that another test of this process ran may have metrics of its own
+        name
+        for name in METRICS.names()
+        if METRICS.load(name).function.__module__.startswith("tasks.")
+    }
+    assert set(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == ours
     assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list(
         "012345"
     )

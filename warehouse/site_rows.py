@@ -14,7 +14,7 @@ from warehouse.comparison.named_pairs import REQUESTED
 from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, read_runs
 from warehouse.connect import connect, identifier, warehouse_path
-from warehouse.curves import CurveTable, curve_table
+from warehouse.descriptions import CurveTable, curve_table
 
 Row = Mapping[str, Any]
 STEPS_AT_ONCE, DIALOGUES_AT_ONCE = 20_000, 400

@@ -27,8 +27,7 @@ from flows.orchestration.packages import verify_packages
 from schemas.errors import ParleyError
 from schemas.outside.display import plain_text
 from tasks.driver.signals import INTERRUPTED, signals_end_cleanly
-from tasks.storage.disk import disk_full, is_full
-from tasks.storage.home import find_home
+from tasks.storage.home import disk_full, find_home, is_full
 
 app = typer.Typer(
     name="parley",

@@ -73,7 +73,7 @@ def write_parquet(home: Home, statement: str, out: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from tasks.storage.replaced_file import replace_file
+    from tasks.storage.new_folder import replace_file
 
     connection = connect(home.path)
     try:

@@ -10,7 +10,7 @@ from importlib.metadata import distributions
 from importlib.util import find_spec
 
 from sandbox import registry
-from sandbox.host.memory_cgroup import describe_memory_bound
+from sandbox.host.resource_limits import describe_memory_bound
 from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
 from schemas.errors import ParleyError, Unscorable
 from schemas.problem import SuiteKind
@@ -162,7 +162,7 @@ def _embedded() -> str:
 
 
 def _embedder() -> str:
-    from tasks.language.embedder_spec import parse_embedder
+    from tasks.language.model_spec import parse_embedder
 
     return (
         f"{parse_embedder('embedded:minilm').identity.label},"

@@ -11,8 +11,13 @@ from flows.night.preflight.notification_destinations import require_places
 from flows.night.reporting.notifications import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
-from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
-from tasks.checkpoints.record import known_checkpoints, record_checkpoints
+from tasks.checkpoints.evaluated import (
+    finished_runs,
+    is_known,
+    known_checkpoints,
+    left_behind,
+    record_checkpoints,
+)
 from tasks.checkpoints.scan import Scan, scan_sources
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 from tasks.planning.dataset import reading_once

@@ -20,7 +20,7 @@ from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
 from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
-from tasks.benchmarks.raw_tables import is_hub_dataset
+from tasks.benchmarks.raw_rows import is_hub_dataset
 from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.checkpoints.source import CheckpointSource
 from tasks.datasets.located import dataset_named

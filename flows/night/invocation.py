@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.collector import find_collector
-from flows.night.preflight.missing_packages import skipped_line
+from flows.night.preflight.checks import skipped_line
+from flows.night.preflight.notification_destinations import find_collector
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
 from flows.orchestration.processes import remove_abandoned
-from sandbox.host import memory_cgroup
+from sandbox.host import resource_limits
 from sandbox.host.abandoned import end_abandoned
 from schemas.errors import DiskFull, RunsFailed, UsageError
 from schemas.night.budget import Budget, CapSpent
@@ -28,12 +28,14 @@ from tasks.planning.dataset import reading_once
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
-from tasks.planning.reporting.comparison_rule import keep_comparison_rule
-from tasks.planning.reporting.finished import as_published, finished_report
-from tasks.planning.reporting.report import RunReport
+from tasks.planning.reporting.report import (
+    RunReport,
+    as_published,
+    finished_report,
+    keep_comparison_rule,
+)
 from tasks.planning.request import BuildRequest, EvaluationRequest, key_names
-from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, require_room
-from tasks.storage.home import Home
+from tasks.storage.home import Home, disk_full, has_no_room, is_full, named_before, require_room
 from tasks.worker.collector import not_collecting
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def _remove_leftovers(home: Home) -> None:
     remove_abandoned(home.path / "spending")
     remove_abandoned(home.path / "calls")
     end_abandoned()
-    memory_cgroup.remove_abandoned()
+    resource_limits.remove_abandoned()
     end_orphans(home.logs)
 
 
@@ -164,7 +166,7 @@ def _run_unfinished(
         return _already_finished(home, plans)
     collector = find_collector(home, telemetry)
     if budget is not None:
-        from flows.night.preflight.shared_folder import require_budget_is_counted
+        from flows.night.preflight.checks import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)

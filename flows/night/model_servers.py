@@ -242,7 +242,7 @@ class ModelServers:
     def _server(
         self, identity: ModelIdentity, endpoint: ModelEndpoint, request: ModelRequest
     ) -> Iterator[ModelEndpoint]:
-        from tasks.language.servers.served import serving
+        from tasks.language.servers.vllm_metrics import serving
 
         with serving(
             identity, endpoint, request.serve, request.revision, self._home.logs, self._print_line

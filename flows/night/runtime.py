@@ -15,17 +15,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
-from flows.night.preflight.checks import preflight
-from flows.night.preflight.shared_folder import require_budget_is_counted, store_secrets
+from flows.night.preflight.checks import preflight, require_budget_is_counted, store_secrets
 from flows.night.reporting.progress import Board
 from flows.night.spending import Spending
 from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent
-from schemas.run import ModelEndpoint
+from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
@@ -143,7 +141,7 @@ class Night:
         Without a collector, import nothing.
 
         Args:
-            collector: Base URL of the collector, as `flows.night.preflight.collector` returns it.
+            collector: Base URL of the collector (see `notification_destinations`).
         """
         if collector is None or self._telemetry is not None:
             return
@@ -285,8 +283,7 @@ class Night:
         If Parley serves the embedder, the first call starts it, and it runs until the night ends.
         """
         from tasks.language.embedding import EmbedderAccess
-        from tasks.language.endpoints.call_policy import CallPolicy
-        from tasks.language.endpoints.outage import OutagePolicy
+        from tasks.language.endpoints.outage import CallPolicy, OutagePolicy
 
         identity, endpoint, request = plan.spec.embedder, plan.embedder, plan.request.embedder
         assert identity is not None
@@ -315,7 +312,7 @@ class Night:
 
         Later calls in the same night do nothing.
         """
-        from warehouse.publication.prepared import prepare_copy
+        from warehouse.publication.copying import prepare_copy
 
         with self._starting:
             if self._copying is None:

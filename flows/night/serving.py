@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schemas.night.cost import sum_usd_hourly
-from schemas.night.served import ServedHours
+from schemas.night.serving import ServedHours
 from schemas.run import ModelIdentity
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan

@@ -11,7 +11,7 @@ from flows.night.reporting.run_record import Work
 from flows.night.runtime import Night
 from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
-from flows.orchestration.task_arguments import unlooked
+from flows.orchestration.inner_flows import unlooked
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent
 from schemas.lake.packed_rows import PackedRows
@@ -34,7 +34,7 @@ from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
-from tasks.storage.wanted import WantedEpisodes
+from tasks.storage.pending import WantedEpisodes
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult

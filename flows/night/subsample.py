@@ -8,20 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.night.preflight.assumed_requests import drift_calls, whole_calls
+from flows.night.preflight.earlier_usage import turns_to_build
 from flows.night.preflight.estimated_cost import RoleRequests, estimated_costs, unknown_hours
-from flows.night.preflight.memory_builds import turns_to_build
 from flows.night.spending import require_prices
 from schemas.content_id import content_id
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.planning.chosen_tasks import problem_order
-from tasks.planning.dataset import reading_once
+from tasks.planning.dataset import problem_order, reading_once
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
-from tasks.storage.subsamples import StoredShare, StoredShares
-from tasks.storage.wanted import WantedEpisode
+from tasks.storage.home_records import StoredShare, StoredShares
+from tasks.storage.pending import WantedEpisode
 
 
 @dataclass(frozen=True)

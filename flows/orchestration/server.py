@@ -23,8 +23,14 @@ from pathlib import Path
 
 from flows.orchestration.processes import POLL_S, end_process, start_mark
 from flows.orchestration.server_process import STANDING, try_lock
-from flows.orchestration.server_record import Owner, Record, forget, read_record, write_record
-from flows.orchestration.server_watch import restart_on_exit
+from flows.orchestration.server_record import (
+    Owner,
+    Record,
+    forget,
+    read_record,
+    restart_on_exit,
+    write_record,
+)
 from flows.orchestration.settings import (
     LOOPBACK,
     changed_environment,

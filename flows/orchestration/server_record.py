@@ -1,15 +1,20 @@
-"""Record of a home's Prefect server, in the file `server.json`, which is replaced atomically."""
+"""Record of a home's Prefect server (`server.json`), and its restart after a crash."""
 
 import json
+import logging
 import os
 import socket
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from flows.orchestration.processes import is_alive
 from flows.orchestration.settings import LOOPBACK
+from schemas.errors import ServerUnavailable
+from tasks.driver.repeating import repeating
 
 Owner = Literal["command", "server start"]
 
@@ -56,3 +61,38 @@ def forget(folder: Path) -> None:
     """Remove the record, so that the server counts as stopped and is not restarted."""
     with suppress(FileNotFoundError):
         (folder / "server.json").unlink()
+
+
+CHECK_S = 0.5
+MOST_STARTS = 5
+"""Maximum number of restarts in one command. The server's log shows why it crashes again and again.
+"""
+_LOG = logging.getLogger("parley.prefect")
+
+
+@contextmanager
+def restart_on_exit(
+    has_crashed: Callable[[], bool], start_again: Callable[[], None], answered: threading.Event
+) -> Iterator[None]:
+    """Restart a server within the block if it crashes after its first answer.
+
+    Args:
+        has_crashed: function that returns True if the server has crashed.
+        start_again: function that starts the server, and returns before it answers.
+        answered: event that is set at the server's first answer. `wait_ready` reports an earlier
+            crash.
+    """
+    starts = 0
+
+    def watch() -> bool:
+        nonlocal starts
+        if answered.is_set() and has_crashed():
+            starts += 1
+            try:
+                start_again()
+            except (OSError, ServerUnavailable) as error:
+                _LOG.warning("the Prefect server crashed and could not be restarted: %s", error)
+        return starts < MOST_STARTS
+
+    with repeating(watch, CHECK_S, "parley-prefect-watch"):
+        yield

@@ -8,9 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from flows.site.colours import CONTROL, MIXED
-from flows.site.labels import axis_title, metric_name, metric_of, metric_unit, place_names
-from warehouse.curves import CurveTable
+from flows.site.labels import (
+    CONTROL,
+    MIXED,
+    axis_title,
+    metric_name,
+    metric_of,
+    metric_unit,
+    place_names,
+)
+from warehouse.descriptions import CurveTable
 
 WIDTH, PLOT, LEFT, TOP, ROOM = 440, 220, 62, 10, 48
 """Width of a chart, height of its plot, and the room left of, above and below the plot for ticks

@@ -1,15 +1,17 @@
 """Names and units shown in place of columns: of metrics, axes and positions on an axis."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.language.providers.registry import is_control
 from tasks.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
     from tasks.benchmarks.results import Axis
+
 
 _AXES = {
     "turn": "turn (answers of the model)",
@@ -86,3 +88,28 @@ def place_names(setting: str, axis: str, level: str) -> Mapping[Any, str]:
     """Return position -> name. Empty if the positions of the axis are numbers."""
     entry = _axis(setting, axis)
     return {} if entry is None else entry.positions(level)
+
+
+N_COLOURS = 12
+"""Number of colours in the style sheet, `.c0` to `.c11`. From the 13th model on they repeat, with
+rings as dots."""
+CONTROL, MIXED = "control", "mixed"
+"""CSS classes of controls, which are grey, and of a line through the values of several models."""
+FURTHER = "further"
+"""CSS class of the second of two models with one colour: dashed, with rings as dots."""
+
+
+def model_colours(models: Iterable[str]) -> Mapping[str, str]:
+    """Return model -> CSS classes of its colour.
+
+    Models take the colours in the order of their names. Controls are grey.
+    """
+    names = sorted(set(models))
+    controls = [model for model in names if is_control(model)]
+    others = [model for model in names if model not in controls]
+    classes = {model: (CONTROL, at > 0) for at, model in enumerate(reversed(controls))}
+    classes |= {model: (f"c{at % N_COLOURS}", at >= N_COLOURS) for at, model in enumerate(others)}
+    return {
+        model: f"{colour} {FURTHER}" if is_further else colour
+        for model, (colour, is_further) in classes.items()
+    }

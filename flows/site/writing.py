@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.site.charts import Colours, charts
-from flows.site.colours import model_colours
-from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
+from flows.site.labels import model_colours
+from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, leading_pairs, matrices, standing
 from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
 from flows.site.run_settings import newest_of_each, settings_of
-from flows.site.standings import leading_pairs, standing
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
 from tasks.planning.reporting.publishing import metric_directions

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from flows.text.reasons import in_three_lines
+from flows.text.work import in_three_lines
 from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 
@@ -215,7 +215,7 @@ def _runs(home: Home) -> Rows:
     from schemas.lake.records import RunRecord
 
     lake = _lake(home)  # This comes first, because the next import loads pyarrow.
-    from tasks.planning.reporting.releasing import released_because
+    from tasks.planning.reporting.publishing import released_because
 
     records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
     columns = (
@@ -268,7 +268,7 @@ def _episodes(home: Home, run: str | None) -> Rows:
     if run is None:
         members = lake.read("run_episodes", RunEpisode)
     else:
-        from tasks.planning.known_runs import find_run
+        from tasks.planning.why_rerun import find_run
 
         record = find_run(lake, run)
         members = lake.read(

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
-from flows.text.work import audit_line, work_lines
+from flows.text.work import audit_line, in_three_lines, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
-from tasks.planning.known_runs import find_run
-from tasks.planning.reporting.releasing import released_because
+from tasks.planning.reporting.publishing import released_because
+from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flows.text.column_widths import GAP, fitted_widths, most_lines, piped_width
 from flows.text.decisions import decision_lines, decision_markdown
+from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -102,8 +102,7 @@ def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: boo
 
 def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     """Print the results of runs, if the warehouse holds any."""
-    from flows.text.result_print import print_table
-    from flows.text.result_table import result_tables
+    from flows.text.result_table import print_table, result_tables
 
     records = _records(home, run_ids)
     for table in result_tables(records):

@@ -9,12 +9,12 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.night.decision import Decision
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
-from tasks.dialogue.drafts import draft_note
+from tasks.dialogue.coding_subject import draft_note
 from tasks.storage.audited import read_verdicts
-from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import read_episodes
+from tasks.storage.staged_rows import context_of
 
 SHOWN_OF_AN_END = 1000
 """Number of characters that a transcript shows at each end of a long observation."""

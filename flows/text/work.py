@@ -1,14 +1,24 @@
-"""Reused and paid work of a run, with reasons: as text, as Markdown and as JSON fields."""
+"""Work of a run as text: what it reused and paid, why it would run again, and shortened reasons."""
 
+import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from schemas.audit import AuditCounts
+from schemas.lake.records import RunRecord
 from schemas.night.work import Difference, RunWork
-from schemas.outside.display import markdown_cell, plain_difference, plain_line
+from schemas.outside.display import LAST_FAULT, markdown_cell, plain_difference, plain_line
+from schemas.run import RunSpec
+from tasks.planning.why_rerun import compare, find_run
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
 
 if TYPE_CHECKING:
     from tasks.planning.reporting.report import RunReport
+
 
 REASONS_NAMED = 4
 _SHOWN = 60
@@ -164,3 +174,105 @@ def difference_text(difference: Difference) -> str:
     """Return a difference in one line."""
     before, after = plain_difference(difference.before, difference.after, _SHOWN)
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"
+
+
+_COLUMNS = ("field", "before", "after", "invalidates")
+_SHOWN_DIFFERENCES = 500
+"""Maximum characters of a value. Of a longer one the part around the difference is shown.
+
+`--json` prints all.
+"""
+
+
+def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bool = False) -> None:
+    """Print the fields in which two runs differ.
+
+    For a single run, print the changes because of which its latest invocation had work to do.
+
+    Raises:
+        UsageError: an id matches no run, or several.
+    """
+    lake = Lake(home.lake)
+    before = find_run(lake, run_a)
+    after = before if run_b is None else find_run(lake, run_b)
+    if before.run_id == after.run_id:
+        differences, title = before.work.why if before.work else (), _own_title(before)
+    else:
+        outside = {**dict(after.state), "parley_version": after.parley_version}
+        differences = compare(lake, before, RunSpec.model_validate_json(after.spec_json), outside)
+        title = f"Run {after.run_id[:12]} compared with run {before.run_id[:12]}"
+    if json_output:
+        print(json.dumps([difference.model_dump() for difference in differences]))
+    else:
+        _print(title, differences)
+
+
+def _own_title(record: RunRecord) -> str:
+    name, work = f"Run {record.run_id[:12]}", record.work
+    if work is None or work.compared_with is None:
+        return (
+            f"{name}, {record.started_at}: the first run of this model on this setting, so"
+            " nothing could be reused"
+        )
+    if work.compared_with == record.run_id:
+        return f"{name}, resumed at {record.started_at}, compared with its earlier state"
+    return (
+        f"{name}, started at {record.started_at}, compared with the previous run of its model and"
+        f" setting, {work.compared_with[:12]}"
+    )
+
+
+def _print(title: str, differences: Sequence[Difference]) -> None:
+    if not differences:
+        print(f"{title}: no field differs.")
+        return
+    from flows.text.results import print_rows
+
+    print(f"{title}:")
+    print_rows(
+        "",
+        _COLUMNS,
+        [
+            (d.field, *plain_difference(d.before, d.after, _SHOWN_DIFFERENCES), d.reruns)
+            for d in differences
+        ],
+    )
+    print(
+        "Invalidating a layer invalidates all later layers. Order: dialogues, tests, judgements,"
+        " scores."
+    )
+
+
+LINES = 3
+"""Maximum number of lines of a reason, including the text before it."""
+_REASON_COLUMNS = 80
+"""Width of a line if neither stdout nor stderr is a terminal."""
+_CUT = "… (full text: --json)"
+
+
+def in_three_lines(text: str) -> str:
+    """Return a text as one plain line that a terminal folds into at most three lines.
+
+    If the text is too long, its end, which states the cause, gets two of the three lines.
+
+    Args:
+        text: the whole line, including indentation and everything before the reason.
+    """
+    room = LINES * _columns()
+    line = plain_line(text, len(text))
+    if len(line) <= room:
+        return line
+    head, mark, rest = line.rpartition(LAST_FAULT)
+    if not mark:
+        return line[: room - len(_CUT)] + _CUT
+    cause = f" {mark}{rest}"[: room * 2 // 3]
+    return head[: room - len(_CUT) - len(cause)].rstrip() + _CUT + cause
+
+
+def _columns() -> int:
+    """Return the width of the narrower terminal among stdout and stderr."""
+    widths: list[int] = []
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a pipe, or a closed stream
+            widths.append(os.get_terminal_size(stream.fileno()).columns)
+    return min((width for width in widths if width > 0), default=_REASON_COLUMNS)

@@ -21,7 +21,7 @@ from sandbox.host.python_environment import (
     interpreter,
     placed,
 )
-from sandbox.host.rlimits import prlimit_argv
+from sandbox.host.resource_limits import prlimit_argv
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Channels, Command, completed, supervise
 from sandbox.interface import Completed

@@ -7,9 +7,9 @@ import random
 import re
 from typing import TypeVar
 
+from sandbox.decoys.expected import other_number, other_text
 from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN, VOID
 from sandbox.decoys.trial import Cost
-from sandbox.decoys.values import other_number, other_text
 from sandbox.interface import Sandbox
 from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
 from sandbox.judging.runners.run import run_tests

@@ -1,8 +1,12 @@
-"""Edits of a test's text. An edit alters what one check expects."""
+"""Edits of a test's text, each of which alters the expectation of one check."""
 
+import ast
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
+
+from sandbox.decoys.expected import other_source
 
 Altered = TypeVar("Altered")
 Kind = Literal["negation", "constant", "hidden"]
@@ -96,3 +100,28 @@ def in_turn(units: Sequence[Sequence[Altered]], most: int) -> list[list[Altered]
     """
     n_variants = min(most, max(map(len, units), default=0))
     return [[unit[n] for unit in units if n < len(unit)] for n in range(n_variants)]
+
+
+def altered_examples(text: str, draw: random.Random) -> str | None:
+    """Alter the first literal that a doctest example expects; return None without one."""
+    lines = text.split("\n")
+    for n, line in enumerate(lines[:-1]):
+        expected = lines[n + 1].strip()
+        if (
+            line.strip().startswith((">>>", "..."))
+            and expected
+            and not expected.startswith((">>>", "..."))
+        ):
+            try:
+                value = ast.parse(expected, mode="eval").body
+            except (SyntaxError, ValueError):
+                continue
+            if isinstance(value, ast.Constant):
+                return "\n".join(
+                    [
+                        *lines[: n + 1],
+                        lines[n + 1].replace(expected, other_source(value, draw)),
+                        *lines[n + 2 :],
+                    ]
+                )
+    return None

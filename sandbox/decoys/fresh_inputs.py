@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandbox.decoys.edits import spliced
-from sandbox.decoys.python_syntax import bound_by_tests
-from sandbox.decoys.python_text import Text
+from sandbox.decoys.expected import other_text
+from sandbox.decoys.python_syntax import Text, bound_by_tests
 from sandbox.decoys.trial import Trial, texts_of, unit_names, with_texts
-from sandbox.decoys.values import other_text
 from sandbox.judging.python_syntax import parse
 from sandbox.judging.runners.programs import AssertProgram, PythonProgram, UnittestProgram
 

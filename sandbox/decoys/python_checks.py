@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from sandbox.decoys.assertions import OF_ONE, OPPOSITES, RAISING, STRICT, UNRELATED
 from sandbox.decoys.decisive import decisive_nodes
-from sandbox.decoys.edits import Edit, Kind, Reach, edited, line_with
-from sandbox.decoys.examples import altered_examples
-from sandbox.decoys.expected import SETTINGS, Expected
+from sandbox.decoys.edits import Edit, Kind, Reach, altered_examples, edited, line_with
+from sandbox.decoys.expected import SETTINGS, Expected, hidden_source, other_source
 from sandbox.decoys.python_syntax import (
+    Text,
     assigned,
     bound_by_tests,
     checked,
@@ -28,8 +28,6 @@ from sandbox.decoys.python_syntax import (
     operands_of,
     says_failure,
 )
-from sandbox.decoys.python_text import Text
-from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
 _QUIET = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")

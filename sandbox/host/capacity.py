@@ -1,9 +1,12 @@
 """CPUs and memory that programs may use now, which control groups may limit."""
 
+import errno
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from schemas.errors import HostShortage, SandboxUnavailable
 
 MIB = 1024 * 1024
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -89,3 +92,25 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+SHORT_OF = frozenset({errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE})
+_NAMES = (
+    *(os.strerror(number).lower() for number in SHORT_OF),
+    "memoryerror",
+    "can't start new thread",
+    "out of memory",
+)
+"""Texts in messages of the kernel, of Python and of bwrap that mean a shortage."""
+
+
+def sandbox_fault(message: str, explanation: str) -> SandboxUnavailable:
+    """Return the error to raise if another program could not start.
+
+    Args:
+        message: text of the error.
+        explanation: text of the other program (bwrap, a daemon, the harness). If it names a
+            shortage, the error is a HostShortage.
+    """
+    named = any(name in explanation.lower() for name in _NAMES)
+    return HostShortage(message) if named else SandboxUnavailable(message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandbox.host.python_environment import HARNESS, is_inside, python_roots
-from sandbox.host.rlimits import MIB
+from sandbox.host.resource_limits import MIB
 from sandbox.host.supervision import memory_file
 from schemas.run import Limits
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sandbox.host.rlimits import required_tool
+from sandbox.host.resource_limits import required_tool
 from schemas.errors import SandboxUnavailable
 
 PATH = "/dev/shm"

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from sandbox.host.shortage import SHORT_OF
+from sandbox.host.capacity import SHORT_OF
 from sandbox.host.slots import alone
 from schemas.errors import HostShortage, SandboxUnavailable
 

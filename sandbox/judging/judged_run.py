@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.host.capacity import sandbox_fault
 from sandbox.host.python_environment import package_folders
-from sandbox.host.shortage import sandbox_fault
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
 from schemas.errors import HostShortage

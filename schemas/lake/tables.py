@@ -16,20 +16,17 @@ from pydantic import BaseModel
 
 from schemas.audit import ForgeryAudit
 from schemas.dialog import Context, Dialog
-from schemas.embedding import Embedding, Float32
 from schemas.episode import Episode
 from schemas.lake.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.night.checkpoint import Checkpoint
-from schemas.night.comparison import ComparisonRule
-from schemas.night.decision import Decision
+from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.release import Release
-from schemas.night.served import ServedHours
-from schemas.night.serving import Serving
+from schemas.night.serving import ServedHours, Serving
 from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
-from schemas.rating import Rating
+from schemas.run import Embedding, Float32
 from schemas.score import Score
-from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
+from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, Rating, TestVerdict
 
 NAME_KEY, VERSION_KEY = b"parley.table", b"parley.version"
 

@@ -1,4 +1,4 @@
-"""Early decisions: the rule by which a run stops before all problems are asked, and its outcome."""
+"""Rules that compare a run with others, and early decisions by them."""
 
 from typing import Literal
 
@@ -89,3 +89,22 @@ class Decision(Frozen):
     """Estimated cost in USD of the remaining problems; None if unknown."""
     sequence: tuple[SequencePoint, ...] = ()
     """Interval after each step, at most 100 points."""
+
+
+THRESHOLD = 0.01
+"""Default of the smallest loss that counts as a regression, in the metric's own unit."""
+
+
+class ComparisonRule(Frozen):
+    """Comparison rules of the latest invocation that requested a run."""
+
+    run_id: str
+    benchmark: str
+    model: str
+    family: str
+    """Name that the successive checkpoints of one model share."""
+    baseline: str | None = None
+    """Baseline that all runs are compared with: a model's label, `LABEL@REVISION` or a run."""
+    threshold: float = Field(default=THRESHOLD, ge=0)
+    thresholds: tuple[tuple[str, float], ...] = ()
+    """Thresholds of single metrics: (metric, threshold), sorted by metric."""

@@ -1,4 +1,4 @@
-"""Measurements of vLLM servers during a night."""
+"""Measurements and served hours of Parley's own model servers."""
 
 from pydantic import Field
 
@@ -41,3 +41,20 @@ class Serving(Frozen):
     is_restarted: bool = False
     """True if the server was restarted within the interval. Its counts between the last reading and
     the restart are lost."""
+
+
+class ServedHours(Frozen):
+    """Time that a model server of Parley's was ready for one role of a run, in one night."""
+
+    night_id: str
+    run_id: str
+    benchmark: str
+    model: str
+    role: str
+    """Role of the model: subject, simulator or judge."""
+    role_model: str
+    hours: float | None = Field(default=None, ge=0)
+    """Hours from the server's start to the end of its use. Runs and roles that share a server share
+    its time. None if the night was killed."""
+    gpus: float | None = Field(default=None, ge=0)
+    """Number of GPUs that the server uses; None if unknown."""

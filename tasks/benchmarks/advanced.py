@@ -15,14 +15,14 @@ from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.data import Staged
-from tasks.benchmarks.play import CastRequest as CastRequest
-from tasks.benchmarks.play import Play as Play
-from tasks.benchmarks.play import fenced_reference as fenced_reference
-from tasks.benchmarks.play import scripted_chat as scripted_chat
 from tasks.benchmarks.results import Recordings as Recordings
 from tasks.benchmarks.results import Results as Results
+from tasks.benchmarks.setting import CastRequest as CastRequest
 from tasks.benchmarks.setting import Options
-from tasks.dialogue.programs import WantedProgram
+from tasks.benchmarks.setting import Play as Play
+from tasks.benchmarks.setting import fenced_reference as fenced_reference
+from tasks.benchmarks.setting import scripted_chat as scripted_chat
+from tasks.dialogue.tools import WantedProgram
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.storage.home import Home
 

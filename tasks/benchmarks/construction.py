@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.run import Limits, Sampling
 from tasks.benchmarks.setting import Option, Options
-from tasks.dialogue.programs import ProgramRunner
-from tasks.judging.rating_scales import RatingScale, Scales
+from tasks.dialogue.tools import ProgramRunner
+from tasks.judging.rubric import RatingScale, Scales
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 
 if TYPE_CHECKING:

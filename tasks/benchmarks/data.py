@@ -1,5 +1,6 @@
 """Data of a benchmark: its problems and the location of their raw files."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,13 +8,54 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
 from schemas.dialog import Context, Dialog, dataset_digest
 from schemas.problem import Problem, QuarantinedRow
-from tasks.benchmarks.grade_routes import GradeRoutes
-from tasks.benchmarks.setting import Options
+from tasks.benchmarks.setting import Option, Options
 
 if TYPE_CHECKING:
     from schemas.lake.packed_rows import PackedRows
+
+
+class GradeRoute(Frozen):
+    """Rows of one project that are graded by one runner on one Python version."""
+
+    project: str
+    versions: tuple[str, ...]
+    """Versions of the project. More than one if the version of a row is not known exactly."""
+    python: str
+    """Python version on which upstream runs the tests. Empty if unknown."""
+    runner: str
+    """Program that runs the tests. Empty if unknown."""
+    command: tuple[str, ...] = ()
+    """Arguments of the runner before the test names. Empty for pytest."""
+    problem_ids: tuple[str, ...]
+    exceptions: Mapping[str, str] = Field(default_factory=dict)
+    """Reason why a row cannot be graded in a sandbox without a network, by problem id."""
+
+    @property
+    def n_gradable(self) -> int:
+        """Return the number of rows that can be graded this way."""
+        return len(self.problem_ids) - len(self.exceptions)
+
+
+class GradeRoutes(Protocol):
+    """Function that lists how the rows of a dataset are graded. It uses no network."""
+
+    def __call__(self, dataset: str, source: Path | None) -> Sequence[GradeRoute] | None:
+        """Return the routes of all rows by project, or None if only the missing files tell them.
+
+        Args:
+            dataset: Name of the public dataset.
+            source: Folder with its files. None if they are not on this machine.
+
+        Raises:
+            SourceUnreadable: The files hold no readable row.
+        """
+        ...
 
 
 @dataclass(frozen=True, init=False)
@@ -102,3 +144,47 @@ class Data:
     """YAML file that declares the public datasets (see `public_data.PublicDataset`)."""
     grade_routes: GradeRoutes | None = None
     """Lists how the rows of a dataset are graded, for `parley data show NAME --routes`."""
+
+
+ALL = "all"
+_FORM = re.compile(r"stratified:(?P<n>[1-9]\d{0,6})(:(?P<seed>\d{1,9}))?")
+
+SAMPLE = Option(
+    name="sample",
+    values=(ALL,),
+    default=ALL,
+    affects="scoring",
+    help="only N problems, proportionally from each stratum, drawn with SEED (default 0)",
+    pattern=_FORM.pattern,
+    pattern_shown="stratified:N[:SEED]",
+)
+"""Option of a run. It is part of the run's id but not of episode ids, so samples share episodes."""
+
+
+def draw_sample(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
+    """Return a sample of the problems in proportion to their strata, by largest remainders.
+
+    If there are no more problems than the sample size, return all.
+
+    Args:
+        sample: Value of `SAMPLE`.
+        strata: Stratum of each problem.
+    """
+    match = _FORM.fullmatch(sample)
+    if match is None or int(match["n"]) >= len(strata):
+        return frozenset(strata)
+    n, seed = int(match["n"]), int(match["seed"] or 0)
+    by_stratum: dict[str, list[str]] = {}
+    for name in _in_order(strata, seed):
+        by_stratum.setdefault(strata[name], []).append(name)
+    quotas = {stratum: n * len(names) // len(strata) for stratum, names in by_stratum.items()}
+    remainders = sorted(by_stratum, key=lambda s: (-(n * len(by_stratum[s]) % len(strata)), s))
+    for stratum in remainders[: n - sum(quotas.values())]:
+        quotas[stratum] += 1
+    return frozenset(
+        name for stratum, names in by_stratum.items() for name in names[: quotas[stratum]]
+    )
+
+
+def _in_order(names: Iterable[str], seed: int) -> list[str]:
+    return sorted(names, key=lambda name: content_id(["stratified", seed, name]))

@@ -32,11 +32,11 @@ from tasks.benchmarks.contract import (
     Programs,
     Scores,
 )
-from tasks.benchmarks.extraction import extraction_option
+from tasks.benchmarks.one_file_items import LIMITS, cast
 from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file_items import Repository as Repository
 from tasks.benchmarks.one_file_parts import CHAT, Judge, OneFile, Rating, judged_rating
-from tasks.benchmarks.one_file_work import LIMITS, cast
+from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import Rubric

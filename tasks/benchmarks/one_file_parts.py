@@ -28,11 +28,11 @@ from tasks.benchmarks.contract import (
     Staged,
     TestRun,
 )
-from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.one_file_items import MOST_ROUNDS, patch_runs
 from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file_items import Repository as Repository
-from tasks.benchmarks.one_file_work import MOST_ROUNDS, patch_runs
-from tasks.benchmarks.raw_lines import (
+from tasks.benchmarks.program_runs import python_program
+from tasks.benchmarks.raw_rows import (
     SUFFIXES,
     BadRow,
     Line,

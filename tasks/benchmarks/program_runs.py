@@ -1,19 +1,22 @@
 """Test programs of a benchmark and their requirements."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
 from sandbox.interface import Sandbox
-from schemas.dialog import Dialog
-from schemas.episode import Episode
-from schemas.placing import Placing
-from schemas.problem import Problem, RepoSnapshot, SuiteKind
+from schemas.dialog import Dialog, Role
+from schemas.episode import Episode, StepKind
+from schemas.problem import Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
-from tasks.dialogue.programs import Place
-from tasks.dialogue.programs import Tree as Tree
+from tasks.benchmarks.setting import Option, Options
+from tasks.dialogue.agents.repository import PATCH
+from tasks.dialogue.tools import Place
+from tasks.dialogue.tools import Tree as Tree
+from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code
 
 
 @dataclass(frozen=True)
@@ -139,3 +142,85 @@ class Programs:
             UnknownName: No sandbox has that name.
         """
         return sandboxes.load_with(name, self.preload, self.package_folders(dataset_version))
+
+
+EXTRACTION, FIRST_BLOCK, MARKDOWN = "extraction", "first_block", "markdown"
+
+
+def extraction_option(affects: Literal["episode", "scoring"]) -> Option:
+    """Return the extraction option of a setting.
+
+    Args:
+        affects: `episode` if participants read programs during the dialogue.
+    """
+    return Option(
+        name=EXTRACTION,
+        values=(FIRST_BLOCK, MARKDOWN),
+        default=FIRST_BLOCK,
+        affects=affects,
+        help="how to extract the program of an answer: the first code block, as the papers' scripts"
+        " do, or with a Markdown parser the last block that defines the entry point, else the"
+        " longest block. The default is markdown in new runs of models, else first_block",
+        new_runs=MARKDOWN,
+    )
+
+
+def reads_markdown(options: Options) -> bool:
+    """Return True if programs are extracted with the Markdown parser."""
+    return options.get(EXTRACTION) == MARKDOWN
+
+
+def python_program(
+    answer: str, options: Options, reference: str, tests: Iterable[str]
+) -> ExtractedCode:
+    """Return the Python program of an answer, extracted according to the run's option.
+
+    Args:
+        answer: Text of the answer.
+        options: Options of the run.
+        reference: Reference code of the task. The names that it defines and `tests` use are the
+            entry points.
+        tests: Texts of the tests.
+    """
+    if not reads_markdown(options):
+        return paper_code(answer)
+    return python_code(answer, entry_points(reference, tuple(tests)))
+
+
+_BEGINS = re.compile(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", re.MULTILINE)
+_FENCE_ENDS = re.compile(r"^(?:`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
+"""End of a fence at the start of a line. Lines of a diff start with a sign or a blank instead."""
+
+
+def diff_in(answer: str) -> str | None:
+    """Return the unified diff of an answer, or None.
+
+    The diff extends from its first header to the end of its fence or of the text.
+    """
+    begins = _BEGINS.search(answer)
+    if begins is None:
+        return None
+    diff = answer[begins.start() :]
+    fence = _FENCE_ENDS.search(diff)
+    diff = diff[: fence.start()] if fence else diff
+    return diff if diff.endswith("\n") else f"{diff}\n"
+
+
+def final_patch(episode: Episode) -> tuple[int, str | None]:
+    """Return the last answered round and the final patch, which is empty if nothing changed.
+
+    An agent's patch comes from its workspace alone. Without an agent, it is the last diff in an
+    answer. The patch is None if there was no answer.
+    """
+    steps = [step for step in episode.steps if step.role is Role.ASSISTANT]
+    artifacts = [
+        step
+        for step in steps
+        if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels)
+    ]
+    answers = [step for step in steps if step.kind is StepKind.MESSAGE]
+    turn = max((step.turn for step in (*artifacts, *answers)), default=1)
+    if artifacts:
+        return turn, artifacts[-1].content
+    diffs = [diff for step in answers if (diff := diff_in(step.content)) is not None]
+    return turn, diffs[-1] if diffs else "" if answers else None

@@ -1,15 +1,19 @@
 """Evaluations that exist already for given weights, under any name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
 from schemas.lake.records import NightRecord, RunRecord
+from schemas.night.checkpoint import Checkpoint
 from schemas.night.work import FailedRun
 from schemas.run import ModelIdentity, RunSpec
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.releasing import released_because
+from tasks.planning.reporting.publishing import released_because
+from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
@@ -59,3 +63,45 @@ def _evaluation_digest(spec: RunSpec) -> str:
     """
     weights = spec.subject.weights_digest or spec.subject.revision
     return content_id({"weights": weights, "spec": spec.model_copy(update={"subject": _ANY_MODEL})})
+
+
+_PROVIDERS = {
+    "directory": "vllm",
+    "recordings": "recorded",
+    "repository": "vllm",
+    "endpoint": "openai",
+}
+
+
+def known_checkpoints(home: Home) -> Mapping[str, Checkpoint]:
+    """Return the recorded checkpoints by digest, with their first name and latest path."""
+    return {row.digest: row for row in Lake(home.lake).read("checkpoints", Checkpoint)}
+
+
+def record_checkpoints(home: Home, checkpoints: Iterable[SourceCheckpoint]) -> None:
+    """Record the checkpoints that a night evaluates.
+
+    A digest keeps its first name, family and time. Path and source are the latest.
+    """
+    recorded = known_checkpoints(home)
+    for checkpoint in checkpoints:
+        before = recorded.get(checkpoint.digest)
+        row = _row(checkpoint, before)
+        if row != before:
+            Lake(home.lake).write_part("checkpoints", [row], row.digest, family=row.family)
+
+
+def _row(checkpoint: SourceCheckpoint, before: Checkpoint | None) -> Checkpoint:
+    return Checkpoint(
+        digest=checkpoint.digest,
+        family=before.family if before else checkpoint.family,
+        step=before.step if before else checkpoint.step,
+        model=before.model if before else f"{_PROVIDERS[checkpoint.source.kind]}:{checkpoint.name}",
+        kind=checkpoint.source.kind,
+        source=checkpoint.source.place,
+        path=checkpoint.path,
+        changed_at=datetime.fromtimestamp(checkpoint.changed_s, UTC).isoformat(timespec="seconds")
+        if checkpoint.changed_s
+        else "",
+        found_at=before.found_at if before else utc_now(),
+    )

@@ -14,7 +14,7 @@ from tasks.checkpoints.source import CheckpointSource
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.weights import weight_files, weights_digest
-from tasks.storage.file_digests import FileDigests
+from tasks.storage.home_records import FileDigests
 
 _DEPTH = 4
 _CONFIG = "config.json"

@@ -10,13 +10,13 @@ from pathlib import Path
 from schemas.content_id import content_id
 from schemas.errors import ParleyError
 from schemas.run import ModelEndpoint
+from tasks.checkpoints.evaluated import known_checkpoints
 from tasks.checkpoints.folders import find_folders, find_recordings
 from tasks.checkpoints.hub import find_revisions
-from tasks.checkpoints.record import known_checkpoints
 from tasks.checkpoints.source import CheckpointSource
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint, Unread, newest_first, step_of
-from tasks.storage.file_digests import FileDigests
 from tasks.storage.home import Home
+from tasks.storage.home_records import FileDigests
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from schemas.errors import DataUnavailable, UsageError
 from tasks.benchmarks.public_data import GitSource, HubSource, PublicDataset, Source
-from tasks.datasets import git, hub, package
+from tasks.datasets import git, hub, located
+from tasks.datasets.catalogue import lines_to_bring
 from tasks.datasets.folders import DataFolders, Receipt, ReceivedFile, received
-from tasks.datasets.instructions import lines_to_bring
 from tasks.datasets.matching import files_below
 from tasks.storage.home import Home
 
@@ -100,7 +100,7 @@ def _fetch(
         return hub.fetch(source, into, report, environ)
     if isinstance(source, GitSource):
         return git.fetch(source, into, report, environ)
-    return package.fetch(source, into, report, environ)
+    return located.fetch(source, into, report, environ)
 
 
 def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | None:

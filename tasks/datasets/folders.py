@@ -17,7 +17,7 @@ from schemas.base import Frozen
 from schemas.errors import UsageError
 from tasks.benchmarks.public_data import PublicDataset, content_digest
 from tasks.storage.home import Home
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 VARIABLE = "PARLEY_DATA"
 """Environment variable of a data folder that several homes share."""

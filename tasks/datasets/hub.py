@@ -14,7 +14,7 @@ from schemas.errors import DataUnavailable
 from tasks.benchmarks.public_data import HubSource
 from tasks.datasets.download import download, get
 from tasks.datasets.matching import expand
-from tasks.language.endpoints.hub_address import HUB_VARIABLE, hub_address, hub_headers
+from tasks.language.endpoints.addresses import HUB_VARIABLE, hub_address, hub_headers
 
 
 def fetch(

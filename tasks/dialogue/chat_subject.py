@@ -10,10 +10,9 @@ from types import MappingProxyType
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import TOO_LONG, Step, StepKind, StopReason
 from schemas.run import Sampling
-from tasks.dialogue.answer_step import answer_step
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.engine import Stop, Transcript
+from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import Tool, observe
-from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 
 REFUSALS = MappingProxyType(

@@ -3,14 +3,147 @@
 A seat may take many steps before its message.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Protocol
 
-from schemas.dialog import Role
-from schemas.episode import Step, StepKind, StopReason
+from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
-from tasks.dialogue.seats import Cast, Stop
-from tasks.dialogue.transcript import Transcript, last_message, steps_since_message, visible_steps
+from schemas.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Episode in progress. `turn` is the current round (1-based)."""
+
+    problem: Problem
+    dialog: Dialog
+    sample: int
+    seed: int
+    turn: int
+    steps: tuple[Step, ...] = ()
+    context: tuple[Turn, ...] = ()
+    """Turns before the dialog's own turns. No step contains them."""
+
+    @property
+    def messages(self) -> tuple[Step, ...]:
+        """Return the messages, without other steps."""
+        return tuple(step for step in self.steps if step.kind is StepKind.MESSAGE)
+
+    @property
+    def turn_steps(self) -> tuple[Step, ...]:
+        """Return the seat's own steps since the last message."""
+        return steps_since_message(self.steps)
+
+    @property
+    def call_index(self) -> int:
+        """Return the 0-based number of the seat's next answer in its turn.
+
+        Each step except an observation is an answer.
+        """
+        return sum(step.kind is not StepKind.OBSERVATION for step in self.turn_steps)
+
+    @property
+    def pending_calls(self) -> tuple[ToolCall, ...]:
+        """Return the tool calls of the seat's turn without an observation yet, in order."""
+        own_steps = self.turn_steps
+        answered_ids = {step.call_id for step in own_steps if step.kind is StepKind.OBSERVATION}
+        return tuple(
+            call for step in own_steps for call in step.calls if call.call_id not in answered_ids
+        )
+
+    def texts(self, role: Role) -> tuple[str, ...]:
+        """Return all messages of one role, in order."""
+        return tuple(step.content for step in self.messages if step.role is role)
+
+
+def last_message(steps: Sequence[Step]) -> Step | None:
+    """Return the last message, or None before the first."""
+    return next((step for step in reversed(steps) if step.kind is StepKind.MESSAGE), None)
+
+
+def steps_since_message(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps since the last message."""
+    own_steps = tuple(takewhile(lambda step: step.kind is not StepKind.MESSAGE, reversed(steps)))
+    return own_steps[::-1]
+
+
+def visible_steps(steps: Sequence[Step], *, subject: bool) -> tuple[Step, ...]:
+    """Return all messages, and the steps of one seat.
+
+    The subject's steps follow a message of the counterpart.
+    """
+    visible: list[Step] = []
+    answering = False
+    for step in steps:
+        if step.kind is StepKind.MESSAGE or answering == subject:
+            visible.append(step)
+        if step.kind is StepKind.MESSAGE:
+            answering = step.role is not Role.ASSISTANT
+    return tuple(visible)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End of the dialogue, chosen by a seat."""
+
+    reason: StopReason
+    error: str | None = None
+    n_calls: int = 0
+    """Number of requests before the seat stopped."""
+
+
+class Seat(Protocol):
+    """One participant of a dialogue."""
+
+    @property
+    def role(self) -> Role:
+        """Return the role of the seat's messages."""
+        ...
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the seat's next step in round `transcript.turn`, or the end of the dialogue.
+
+        The engine calls it until it returns a message. `transcript.turn_steps` are the seat's steps
+        of this round so far. A seat without other memory can continue from them.
+
+        Raises:
+            InfraError: A service did not answer. The engine ends the episode as infra, so it stays
+                pending.
+            AnswerMissing: The subject cannot answer. The engine ends the episode as subject_error.
+        """
+        ...
+
+
+def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
+    """Return the end of the dialogue at the step limit.
+
+    If the subject reached the limit, it has failed. If the counterpart did, the episode ends as
+    infra and stays pending.
+    """
+    n_steps = len(transcript.turn_steps)
+    where = f"round {transcript.turn} of {transcript.problem.problem_id}"
+    error = f"the {seat.role} took {n_steps} steps in {where} without a message"
+    reason = StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA
+    return Stop(reason, error)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Both seats of a dialogue, with the limits on rounds and steps."""
+
+    subject: Seat
+    counterpart: Seat
+    max_turns: int
+    max_steps: int = 100
+    """Maximum steps of a seat in one turn, before its message."""
+    at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
+    """Replaces a seat that reached `max_steps`.
+
+    Returns the turn's message or the end of the dialogue.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Subject whose answers are tested immediately, each by several programs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.verdict import ProgramVerdict
-from tasks.dialogue.programs import ProgramRunner, WantedProgram
-from tasks.dialogue.seats import Seat, Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Seat, Stop, Transcript
+from tasks.dialogue.tools import ProgramRunner, WantedProgram
 
 
 @dataclass(frozen=True)
@@ -49,3 +48,100 @@ class ReviewedSubject:
         if wanted.place is None:
             return await self.programs.run(wanted.kind, wanted.code, wanted.tests)
         return await self.programs.run(wanted.kind, wanted.code, wanted.tests, wanted.place)
+
+
+INSTRUCTION, ROUND = "instruction", "round"
+"""Names of the labels on the reviewer's messages."""
+FEEDBACK = "feedback"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRound:
+    """One message of the reviewer."""
+
+    turn: int
+    instruction_id: str
+    is_feedback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Test result of one instruction on one answer."""
+
+    is_met: bool
+    output: str
+    """Reason of a failure. Empty if the instruction is met."""
+
+
+def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
+    """Return the reviewer's messages among an episode's steps, in order."""
+    messages = ((step.turn, dict(step.labels)) for step in steps if step.role is Role.USER)
+    return tuple(
+        ReviewRound(turn, labels[INSTRUCTION], labels[ROUND] == FEEDBACK)
+        for turn, labels in messages
+    )
+
+
+@dataclass(frozen=True)
+class InstructionReviewer:
+    """Reviewer of dynamic conversations, who gives the first instruction in round 1.
+
+    An answer that fails its round's instruction gets one round of feedback. If that fails as well,
+    the instruction is discarded and never given again. Otherwise the next instruction is the first
+    that the answer fails, given before or not. The dialogue ends when none is left.
+    """
+
+    instructions: tuple[str, ...]
+    """Ids of the instructions, in the order in which they are given."""
+    read: Callable[[Step], Mapping[str, Review]]
+    """Returns the review of each instruction from an answer, by the reports in `Step.programs`."""
+    ask: Callable[[str], str]
+    """Returns the message that gives an instruction."""
+    complain: Callable[[str, str], str]
+    """Returns the message of a feedback round from (instruction, output of its tests)."""
+    role: Role = Role.USER
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the next instruction, feedback on the last one, or the end as finished.
+
+        Raises:
+            ValueError: An answer was not run with all instructions' tests.
+        """
+        if transcript.turn == 1:
+            return self._step(
+                1, self.instructions[0], self.ask(self.instructions[0]), "instruction"
+            )
+        rounds = review_rounds(transcript.messages)
+        reviews = {
+            step.turn: self.read(step)
+            for step in transcript.messages
+            if step.role is Role.ASSISTANT
+        }
+        last = rounds[-1]
+        review = reviews[last.turn][last.instruction_id]
+        if not last.is_feedback and not review.is_met:
+            return self._step(
+                transcript.turn,
+                last.instruction_id,
+                self.complain(last.instruction_id, review.output),
+                FEEDBACK,
+            )
+        discarded = {
+            earlier.instruction_id
+            for earlier in rounds
+            if earlier.is_feedback and not reviews[earlier.turn][earlier.instruction_id].is_met
+        }
+        left = (
+            name
+            for name in self.instructions
+            if name not in discarded and not reviews[last.turn][name].is_met
+        )
+        chosen = next(left, None)
+        if chosen is None:
+            return Stop(StopReason.FINISHED)
+        return self._step(transcript.turn, chosen, self.ask(chosen), "instruction")
+
+    def _step(self, turn: int, name: str, content: str, kind: str) -> Step:
+        return Step(
+            turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind))
+        )

@@ -11,8 +11,8 @@ from tasks.benchmarks.scores import Played, ScoreRequest
 from tasks.driver.ahead import Ahead
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan
-from tasks.storage.contexts import context_of
-from tasks.storage.sends import SendLog
+from tasks.storage.ledger import SendLog
+from tasks.storage.staged_rows import context_of
 from tasks.storage.vectors import Vectors
 from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder
 

@@ -24,10 +24,10 @@ from tasks.judging.rubric import Rubric
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
-from tasks.storage.contexts import context_of
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
+from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard

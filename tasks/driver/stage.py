@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from schemas.endpoint_profile import EndpointProfile
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
-from tasks.planning.participants.found_profiles import join_profiles
+from tasks.planning.participants.models import join_profiles
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.tries import shard_try
 from tasks.worker.jobs import ShardResult

@@ -13,8 +13,8 @@ from pathlib import Path
 from schemas.errors import SourceUnreadable
 from schemas.outside.display import is_plain_name
 from schemas.problem import QuarantinedRow
-from schemas.rating import Rating
-from tasks.judging.rating_scales import RatingScale, Scales
+from schemas.verdict import Rating
+from tasks.judging.rubric import RatingScale, Scales
 
 COLUMNS = ("episode_id", "turn", "rubric", "dimension", "rater", "value")
 SHEET_VALUE = "value:"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.content_id import content_id
-from schemas.rating import Rating
+from schemas.verdict import Rating
 from tasks.judging.rating_file import QUARANTINE, RatedEpisode, RatingFile, read_lines, read_ratings
-from tasks.judging.rating_scales import Scales
+from tasks.judging.rubric import Scales
 from tasks.storage.home import Home
+from tasks.storage.home_records import reviewed_items
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.reviewed import reviewed_items
 
 _PART = "all"
 

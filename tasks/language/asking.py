@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from schemas.errors import ModelUnavailable
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
-from tasks.language.spent import spent
+from tasks.language.sends import spent
 
 T = TypeVar("T")
 Messages = tuple[Message, ...]

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.language.endpoints.answers import MalformedAnswer
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.request_fields import fields_to_send
 from tasks.language.sends import OnSend, ignore_send
 

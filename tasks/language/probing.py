@@ -10,9 +10,9 @@ from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.faults import shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.opening import check_endpoint
 from tasks.language.providers.registry import PROVIDERS
 

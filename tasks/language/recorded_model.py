@@ -13,7 +13,7 @@ arguments as JSON text.
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -25,7 +25,7 @@ from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion, prompt_text
 from tasks.language.endpoints.wire import valid_unicode
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 AnswerKey = tuple[str | int, ...]
 """Key of a recorded answer: (id of a problem or dialog, 1-based round, 0-based sample).
@@ -273,3 +273,26 @@ class RecordedModel:
     async def aclose(self) -> None:
         """Do nothing, since there is nothing to close."""
         pass
+
+
+@dataclass(frozen=True)
+class ControlModel:
+    """Model that answers from a function, without a network. See `ChatModel`."""
+
+    identity: ModelIdentity
+    answer: Callable[[str, int], str]
+    """Returns the answer for (problem id, 1-based round)."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request. See `ChatModel.complete`."""
+        return Completion(
+            content=self.answer(request.problem_id, request.turn), finish_reason="stop", n_calls=0
+        )
+
+    async def aclose(self) -> None:
+        """Do nothing, since there is nothing to close."""
+
+
+def silence(problem_id: str, turn: int) -> str:
+    """Return the answer of `control:empty`."""
+    return ""

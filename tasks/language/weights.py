@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from schemas.content_id import ID_LENGTH
-from tasks.storage.file_digests import FileDigests
+from tasks.storage.home_records import FileDigests
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "consolidated*.pth", "*.gguf")
 """Formats of weights. If a folder has several, a server loads the first."""

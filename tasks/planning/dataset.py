@@ -1,6 +1,7 @@
 """Rows of a dataset: finding, parsing and staging them, and choosing a setting's dialogs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib.resources import as_file
@@ -15,11 +16,12 @@ from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
-from tasks.planning.environment_check import with_environments_checked
+from tasks.planning.environment_check import MissingPackages, with_environments_checked
 from tasks.planning.played_dialogs import PlayedDialogs
-from tasks.storage.contexts import write_contexts
+from tasks.planning.request import BenchmarkRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+from tasks.storage.staged_rows import write_contexts
 
 _read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar(
     "parley_read", default=None
@@ -293,3 +295,39 @@ def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> st
     lake.write_pieces("dialogs", staged.dialogs.tables(), digest, **keys)
     lake.write_pieces("problems", staged.problems.tables(), digest, **keys)
     return digest
+
+
+def choose_problems(
+    request: BenchmarkRequest,
+    benchmark: str,
+    problem_ids: Sequence[str],
+    selection: Collection[str] | None,
+    skipped: MissingPackages | None,
+) -> frozenset[str]:
+    """Choose a run's problems: those of the options, of these the first `limit`, of these a share.
+
+    Args:
+        request: has the limit and the subsample.
+        benchmark: name of the benchmark. The order of subsamples depends on it.
+        problem_ids: all problems of the dataset, in its order.
+        selection: problems that the options choose; None for all.
+        skipped: problems to leave out because packages are missing; None for none.
+    """
+    excluded = skipped.problem_ids if skipped else frozenset[str]()
+    names = tuple(
+        name
+        for name in problem_ids
+        if (selection is None or name in selection) and name not in excluded
+    )[: request.limit]
+    if request.subsample is not None:
+        n = max(1, math.floor(request.subsample.share * len(names) + 1e-9))
+        names = problem_order(names, benchmark, request.subsample.seed)[:n]
+    return frozenset(names)
+
+
+def problem_order(problem_ids: Iterable[str], benchmark: str, seed: int) -> tuple[str, ...]:
+    """Return problems in the order in which subsamples take them.
+
+    The order depends on benchmark and seed only, so it is equal for all models and settings.
+    """
+    return tuple(sorted(problem_ids, key=lambda name: content_id([benchmark, seed, name])))

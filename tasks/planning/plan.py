@@ -25,27 +25,27 @@ from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.metrics.registry import METRICS
-from tasks.planning.chosen_tasks import choose_problems
-from tasks.planning.dataset import images_of, require_dialogs, resolved_data
+from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
-from tasks.planning.decisions.evidence import Evidence
-from tasks.planning.decisions.held_plan import evidence_for
-from tasks.planning.known_runs import resumed_spec
-from tasks.planning.missing_packages import MissingPackages, find_skipped_problems
-from tasks.planning.participants.choice import choose, find_setting
+from tasks.planning.decisions.evidence import Evidence, evidence_for
+from tasks.planning.environment_check import MissingPackages, find_skipped_problems
+from tasks.planning.participants.choice import choose, choose_simulator, find_setting, own_sampling
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
 from tasks.planning.participants.judges import PlannedJudge, choose_judges
-from tasks.planning.participants.simulators import choose_simulator, own_sampling
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.planning.run_options import choose_agent, require_batchable, run_options
-from tasks.planning.why_rerun import refuse_other_run
-from tasks.planning.wording import apply_templates, prompt_digests
-from tasks.storage.contexts import context_lengths
+from tasks.planning.run_options import (
+    apply_templates,
+    choose_agent,
+    prompt_digests,
+    require_batchable,
+    run_options,
+)
+from tasks.planning.why_rerun import refuse_other_run, resumed_spec
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.pending import EpisodeFiles
-from tasks.storage.wanted import WantedEpisode, WantedEpisodes, wanted_episodes
+from tasks.storage.pending import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
+from tasks.storage.staged_rows import context_lengths
 
 NO_SANDBOX = "unneeded"
 """Name of the sandbox in the spec of a run without programs."""

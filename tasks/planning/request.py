@@ -12,18 +12,17 @@ from schemas.base import Frozen
 from schemas.content_id import text_digest
 from schemas.endpoint_profile import MessageForm
 from schemas.errors import ConfigError
-from schemas.night.comparison import THRESHOLD
-from schemas.night.decision import DecisionRule
+from schemas.night.decision import THRESHOLD, DecisionRule
 from schemas.outside.display import plain_line
 from schemas.run import Sampling
 from tasks.benchmarks.registry import resolve_name
-from tasks.language.endpoints.extra_headers import check_headers
+from tasks.language.endpoints.addresses import check_headers
 from tasks.language.endpoints.reasoning import tag_names
 from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.prompt import read_system_text
 from tasks.language.providers.contract import file_name
 from tasks.language.providers.registry import provider_of
 from tasks.language.servers.vllm_settings import VllmSettings
-from tasks.language.system_text import read_system_text
 
 
 class ModelRequest(Frozen):

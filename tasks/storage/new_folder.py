@@ -6,7 +6,7 @@ If the output is a link to a folder, the link stays and leads to the new folder.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -128,3 +128,20 @@ def _put_in_place(aside: Path, out: Path) -> None:
     os.rename(out, before)
     os.rename(aside, out)
     shutil.rmtree(before)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file, and create its folders. An existing file is replaced completely or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise UsageError(f"{path}: cannot be written ({type(error).__name__}: {error})") from None

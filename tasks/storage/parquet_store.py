@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from schemas.errors import SchemaMismatch
 from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import TABLES
-from tasks.storage.disk import naming_full_disk
+from tasks.storage.home import naming_full_disk
 from warehouse.lake import open_parquet
 from warehouse.object_path import ObjectPath
 

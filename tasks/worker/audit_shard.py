@@ -3,8 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from sandbox.decoys.auditing import audit_program
-from sandbox.decoys.patches import audit_patch
+from sandbox.decoys.auditing import audit_patch, audit_program
 from sandbox.interface import Sandbox
 from sandbox.judging.patched_repository import PatchProgram
 from schemas.audit import Audited, AuditOutcome, ForgeryAudit

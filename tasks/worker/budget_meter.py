@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price, tokens_usd
-from schemas.run import ModelIdentity
+from schemas.run import EmbedderIdentity, ModelIdentity
 from tasks.language.asking import REFUSED
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder

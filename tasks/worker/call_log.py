@@ -14,7 +14,7 @@ from pathlib import Path
 from schemas.errors import DiskFull
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
-from tasks.language.endpoints.observer import observed_by
+from tasks.language.endpoints.wire import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"

@@ -11,20 +11,17 @@ from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import BudgetSpent, DiskFull, ImageFault, InfraError, ServerUnavailable
 from schemas.problem import Problem
 from schemas.run import RunSpec
-from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.benchmarks.setting import CastRequest
 from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.programs import ProgramRunner
-from tasks.dialogue.seats import Cast
-from tasks.dialogue.transcript import Transcript, visible_steps
+from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
+from tasks.dialogue.tools import ProgramRunner
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
-from tasks.storage.contexts import context_of
 from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
-from tasks.storage.staged_rows import staged_dialogs, staged_problems
+from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel

@@ -26,12 +26,12 @@ from schemas.verdict import (
     verdict_id,
 )
 from tasks.benchmarks.contract import TestRun
-from tasks.dialogue.programs import Place
+from tasks.dialogue.tools import Place
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import ExecuteItem, RunContext
-from tasks.worker.placed_programs import NO_TREE, program_in_place
+from tasks.worker.workspaces import NO_TREE, program_in_place
 
 _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that running the program decides."""

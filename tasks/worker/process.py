@@ -22,9 +22,9 @@ from tasks.language.embedding import open_embedder
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.journaling.journal import JournalWriter
+from tasks.storage.ledger import SendLog
+from tasks.storage.paid_calls import TalkAnswers
 from tasks.storage.parquet_store import Lake
-from tasks.storage.sends import SendLog
-from tasks.storage.talk_answers import TalkAnswers
 from tasks.storage.vectors import Vectors
 from tasks.worker import call_log, collector
 from tasks.worker.budget_meter import MeteredEmbedder, metered
@@ -49,7 +49,7 @@ H = TypeVar("H", bound=OpenResource)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 _WARM_S = 5.0
-"""Seconds after a stage until its idle sandboxes end. The next stage starts sooner and uses them."""
+"""Seconds after a stage until idle sandboxes end. The next stage starts sooner and uses them."""
 
 
 class RunState:

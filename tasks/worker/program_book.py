@@ -16,10 +16,10 @@ from schemas.problem import SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.verdict import Outcome, ProgramVerdict, verdict_id
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.dialogue.programs import Place, WantedProgram
+from tasks.dialogue.tools import Place, WantedProgram
 from tasks.storage.paid_calls import CallsInFlight
 from tasks.worker.jobs import RunContext
-from tasks.worker.placed_programs import Resources, program_in_place
+from tasks.worker.workspaces import Resources, program_in_place
 
 LASTING = (Outcome.PASSED, Outcome.FAILED)
 """Outcomes that hold for any further run of a program. A timeout depends on the machine."""

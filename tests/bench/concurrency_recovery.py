@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Message
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tests.fixtures.model_server import ModelServer, model_server
 
 IDENTITY = ModelIdentity(provider="openai", name="mock", revision="r1")

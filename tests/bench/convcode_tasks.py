@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import LogName, eval_file
+from tasks.benchmarks.convcode.log_files.log_folder import LogName, eval_file
 
 SETTING = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)
 STDLIB = "from collections import Counter\nfrom itertools import accumulate\nimport statistics\n"

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.planning.chosen_tasks import problem_order
+from tasks.planning.dataset import problem_order
 from tests.bench.processes import Server, Watched, environment, latency_server, watch
 from tests.bench.sequence import ALPHA, MARGIN, wins_and_losses
 from warehouse.comparison.sequential import decide, intervals

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.planning.chosen_tasks import problem_order
+from tasks.planning.dataset import problem_order
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
 from warehouse.comparison.sequential import Decision, confidence_interval, decide, intervals
 

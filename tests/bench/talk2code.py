@@ -28,9 +28,9 @@ import psutil
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.language.embedder_spec import REMEDY, parse_embedder
 from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.outage import CallPolicy
+from tasks.language.model_spec import REMEDY, parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors

@@ -152,7 +152,7 @@ def publish_task(home: str) -> dict[str, float]:
 
 def prepare_task(home: str) -> dict[str, float]:
     """Seconds of copying the warehouse ahead."""
-    from warehouse.publication.prepared import prepare_copy
+    from warehouse.publication.copying import prepare_copy
 
     begun = time.perf_counter()
     prepare_copy(Path(home))

@@ -20,9 +20,8 @@ from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.reporting.finished import as_published, finished_report
 from tasks.planning.reporting.publishing import publish_to_warehouse
-from tasks.planning.reporting.report import RunReport
+from tasks.planning.reporting.report import RunReport, as_published, finished_report
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from warehouse.checks import CheckContext, check_table

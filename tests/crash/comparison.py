@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from sandbox.host.abandoned import start_time
-from sandbox.host.memory_cgroup import _writable_parent
+from sandbox.host.resource_limits import _writable_parent
 from warehouse.connect import connect, identifier
 
 TIMES = frozenset(

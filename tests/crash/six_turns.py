@@ -25,7 +25,7 @@ from tasks.benchmarks.contract import (
     Staged,
     TestRun,
 )
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 
 N_DIALOGS, N_TURNS = 60, 6
 NAME = "crash"

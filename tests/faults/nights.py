@@ -23,7 +23,7 @@ from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
 from tasks.language import opening
-from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest

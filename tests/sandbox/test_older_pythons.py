@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.harness import keccak
-from sandbox.host.python_environment import HARNESS
-from sandbox.host.python_versions import find_python
+from sandbox.host.python_environment import HARNESS, find_python
 from sandbox.interface import Completed
 from sandbox.judging.judged_run import believable_records, fields
 from schemas.run import Limits

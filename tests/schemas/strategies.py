@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.embedding import Float32
+from schemas.run import Float32
 from schemas.score import Score, UnscoredReason
 
 INT64 = 2**63

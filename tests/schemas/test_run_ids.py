@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.embedding import EmbedderIdentity
 from schemas.problem import SuiteKind
 from schemas.run import (
     AgentIdentity,
+    EmbedderIdentity,
     Limits,
     ModelEndpoint,
     ModelIdentity,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.cli.commands import read as cli_read
-from flows.cli.commands.ending import exit_code
+from flows.cli.commands.evaluation import exit_code
 from flows.cli.exports.exporting import export_recording
 from flows.nightly import record_night
 from flows.orchestration import artifacts

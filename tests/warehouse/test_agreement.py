@@ -7,8 +7,7 @@ from itertools import combinations
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from schemas.rating import Rating
-from schemas.verdict import JudgeVerdict
+from schemas.verdict import JudgeVerdict, Rating
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import write_part
 from warehouse.agreement import EVERYBODY, POOLED, Item, consensus, pooled_rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.field_texts import field_texts
+from schemas.base import field_texts
 from schemas.lake.tables import LOADED
 from tasks.benchmarks.registry import BENCHMARKS
 from tests.flows.parley_command import parley

@@ -11,13 +11,13 @@ from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.test_incremental import contents, differing_from_rebuild
 from warehouse.connect import warehouse_path
-from warehouse.publication import prepared, publish
+from warehouse.publication import copying, publish
 from warehouse.publication.copying import copy_file
 
 
 @pytest.fixture(autouse=True)
 def worth_it_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "SMALLEST_BYTES", 1)
+    monkeypatch.setattr(copying, "SMALLEST_BYTES", 1)
 
 
 def no_copy(*_: object) -> None:
@@ -28,7 +28,7 @@ def no_copy(*_: object) -> None:
 def test_a_prepared_copy_spares_the_publication_its_own(
     published: SmallLake, tmp_path: Path, codeif_marts: Marts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert prepared.prepare_copy(published.home)
+    assert copying.prepare_copy(published.home)
     published.write_simple(published.gamma)
     monkeypatch.setattr(publish, "copy_file", no_copy)
     assert publish.publish(published.home, marts=codeif_marts).replaced
@@ -40,7 +40,7 @@ def test_a_prepared_copy_spares_the_publication_its_own(
 def test_a_copy_of_an_older_file_is_not_used(
     published: SmallLake, tmp_path: Path, codeif_marts: Marts
 ) -> None:
-    stale = prepared.prepare_copy(published.home)
+    stale = copying.prepare_copy(published.home)
     assert stale is not None
     content = stale.read_bytes()
     published.write_simple(published.gamma)
@@ -54,9 +54,9 @@ def test_a_copy_of_an_older_file_is_not_used(
 def test_nothing_is_prepared_without_a_warehouse_or_room(
     published: SmallLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert prepared.prepare_copy(published.home / "elsewhere") is None
-    monkeypatch.setattr(prepared, "SMALLEST_BYTES", 1 << 60)
-    assert prepared.prepare_copy(published.home) is None
+    assert copying.prepare_copy(published.home / "elsewhere") is None
+    monkeypatch.setattr(copying, "SMALLEST_BYTES", 1 << 60)
+    assert copying.prepare_copy(published.home) is None
     assert [path.name for path in published.home.glob("warehouse*")] == ["warehouse.duckdb"]
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from schemas.errors import UsageError
 from schemas.night.release import Release, results_digest
-from tasks.planning.reporting.publishing import publish_to_warehouse
-from tasks.planning.reporting.releasing import release
+from tasks.planning.reporting.publishing import publish_to_warehouse, release
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.conftest import Marts

@@ -27,9 +27,8 @@ from warehouse.checks import (
     validation,
     verdicts,
 )
-from warehouse.checks.context import CheckContext, Implication, RowFacts, problem_digests
 from warehouse.checks.docs import index_path
-from warehouse.checks.rule import Suite
+from warehouse.checks.rule import CheckContext, Implication, RowFacts, Suite, problem_digests
 from warehouse.checks.validation import RuleResult, warm
 from warehouse.lake import LakeRows
 

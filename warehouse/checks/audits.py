@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.audit import AuditOutcome
-from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from schemas.content_id import ID_LENGTH
 from schemas.dialog import Role
-from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

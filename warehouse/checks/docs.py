@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.outside.display import plain_line, plain_text
-from warehouse.checks.context import CheckContext
+from warehouse.checks.rule import CheckContext
 from warehouse.checks.validation import RuleResult
 from warehouse.connect import SITE, site_index
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import SCRIPTED, StopReason
-from warehouse.checks.context import CheckContext
 from warehouse.checks.dialogs import DIGEST
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

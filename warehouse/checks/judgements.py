@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.score import UnscoredReason
-from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

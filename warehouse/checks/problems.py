@@ -4,9 +4,9 @@ A problem without tests passes every program, and one without a prompt asks noth
 """
 
 from schemas.problem import BASE_INSTRUCTION
-from warehouse.checks.context import CheckContext
 from warehouse.checks.dialogs import DIGEST
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.score import UnscoredReason
-from warehouse.checks.context import CheckContext, Implication
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
+    Implication,
     Row,
     Suite,
     at_least,

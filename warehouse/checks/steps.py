@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import StepKind
-from warehouse.checks.context import CheckContext
-from warehouse.checks.rule import Row
+from warehouse.checks.rule import CheckContext, Row
 
 _COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
 _STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.lake.records import QualityCheck
-from warehouse.checks.context import CheckContext
 from warehouse.checks.lazy_imports import lazily_imported
-from warehouse.checks.rule import FrameRules, Row, Rule, Suite
+from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite
 
 _RULE_KEY = "parley.rule"
 _lock = threading.Lock()

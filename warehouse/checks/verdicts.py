@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.verdict import FailureReason, Outcome
-from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import (
+    CheckContext,
     FrameRules,
     Row,
     Suite,

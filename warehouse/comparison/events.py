@@ -9,8 +9,8 @@ and no p-value, and takes the place of the test.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from warehouse.comparison.change import trend
 from warehouse.comparison.decisions import BETTER, EQUIVALENT, WORSE
+from warehouse.comparison.history import trend
 from warehouse.comparison.paired import ALPHA, adjusted
 
 REGRESSION, IMPROVEMENT, JUDGE_MOVED = "regression", "improvement", "judge_moved"

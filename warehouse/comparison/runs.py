@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import content_id
-from schemas.night.comparison import THRESHOLD
+from schemas.night.decision import THRESHOLD
 from warehouse import sql_files
 
 if TYPE_CHECKING:

@@ -4,12 +4,16 @@ Copying is the only step of a publication whose cost grows with all earlier publ
 """
 
 import errno
+import hashlib
 import mmap
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+
+from warehouse.connect import identity, warehouse_path
 
 _CLONE = 0x40049409
 """Linux's FICLONE: the copy shares the blocks of the original until either changes."""
@@ -84,3 +88,87 @@ def _copy_span(original: int, copy: int, steps: range) -> None:
             whole = -(-n_wanted // mmap.PAGESIZE) * mmap.PAGESIZE
             if os.pwrite(copy, memory[:whole], at) < whole:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+SMALLEST_BYTES = 64 * 2**20
+"""Smaller files are not copied ahead: their copy takes an instant."""
+
+
+def prepare_copy(home: Path) -> Path | None:
+    """Copy the warehouse for the next publication.
+
+    Returns:
+        The copy, or None if the warehouse is small, or the disk has no space for two more.
+    """
+    source = warehouse_path(home)
+    with suppress(OSError):
+        size = source.stat().st_size
+        target = prepared_path(home)
+        if (
+            target is None
+            or size < SMALLEST_BYTES
+            or shutil.disk_usage(home).free < 2 * size
+            or target.exists()
+        ):
+            return None
+        unfinished = target.with_name(f"{source.name}.next-unfinished-{os.getpid()}")
+        try:
+            copy_file(source, unfinished)
+            unfinished.rename(target)  # Fails if another publication has removed it.
+            return target
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return None
+
+
+def prepared_path(home: Path) -> Path | None:
+    """Return the path of the copy of the current warehouse, or None without a warehouse."""
+    source = warehouse_path(home)
+    original = identity(source)
+    return (
+        None
+        if original is None
+        else source.with_name(
+            "-".join((f"{source.name}.next", *(f"{part:x}" for part in original)))
+        )
+    )
+
+
+_HEADER_BYTES = 3 * 4096
+_MARK = b"\nparley: under header %s, from byte %020d on: blocks of the publication before\n"
+_MARKED = re.compile(_MARK.replace(b"%s", rb"(\w{64})").replace(b"%020d", rb"(\d{20})"))
+_MARK_BYTES = len(_MARK % (b"0" * 64, 0))
+
+
+def append_cut_off_blocks(old: Path, new: Path) -> None:
+    """Append the blocks that `new`, a copy of `old` with one more checkpoint, lost at its end.
+
+    Raises:
+        OSError: no space or no permission to write.
+    """
+    own, needed = new.stat().st_size, _own_bytes(old)
+    if own >= needed:
+        return
+    with old.open("rb") as source, new.open("ab") as target:
+        source.seek(own)
+        shutil.copyfileobj(source, target)
+        target.truncate(needed)
+        target.write(_MARK % (_header(new), own))
+
+
+def drop_appended_blocks(path: Path) -> None:
+    """Cut the appended blocks off a file."""
+    os.truncate(path, _own_bytes(path))
+
+
+def _own_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MARK_BYTES))
+        marked = _MARKED.fullmatch(file.read())
+    return int(marked[2]) if marked and marked[1] == _header(path) else size
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.sha256(file.read(_HEADER_BYTES)).hexdigest().encode()

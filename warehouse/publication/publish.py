@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError, UnknownName, UsageError
 from warehouse.agreement import refresh_agreement
-from warehouse.comparison.night_decisions import refresh_night_decisions
+from warehouse.comparison.decisions import refresh_night_decisions
 from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import Mart, MartSource, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
-from warehouse.publication.copying import copy_file
-from warehouse.publication.cut_off import append_cut_off_blocks, drop_appended_blocks
-from warehouse.publication.prepared import prepared_path
+from warehouse.publication.copying import (
+    append_cut_off_blocks,
+    copy_file,
+    drop_appended_blocks,
+    prepared_path,
+)
 from warehouse.publication.update import Update, update_tables
 from warehouse.publication.validate import validate
 from warehouse.publication.withholding import Withheld

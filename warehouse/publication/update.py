@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from schemas.errors import SchemaMismatch
 from warehouse.lake import Listing, Partition
 from warehouse.publication.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
-from warehouse.publication.releasing import apply_releases
 from warehouse.publication.seal import SEALED
-from warehouse.publication.withholding import Withheld, changed_since_checked, unsound, withhold
+from warehouse.publication.withholding import (
+    Withheld,
+    apply_releases,
+    changed_since_checked,
+    unsound,
+    withhold,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

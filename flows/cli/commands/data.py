@@ -14,7 +14,7 @@ from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
     from schemas.problem import QuarantinedRow
-    from tasks.judging.rating_scales import Scales
+    from tasks.judging.rubric import Scales
 
 RATINGS = "ratings"
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -179,7 +179,7 @@ def _scales(benchmark: str) -> "Scales | None":
     None: the benchmark has no rubrics or is not installed, so raters choose their own scales.
     """
     from tasks.benchmarks.registry import BENCHMARKS
-    from tasks.judging.rating_scales import scales_of
+    from tasks.judging.rubric import scales_of
 
     try:
         judging = BENCHMARKS.load(benchmark).judging

@@ -43,7 +43,7 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
     """Print the table of public datasets, unless a subcommand follows."""
     if context.invoked_subcommand is not None:
         return
-    from flows.text.datasets import COLUMNS, dataset_record, dataset_row
+    from flows.text.datasets import ROUTE_COLUMNS, dataset_record, dataset_row
     from flows.text.results import print_rows
     from tasks.datasets.catalogue import all_datasets
 
@@ -54,7 +54,9 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
         return
     for benchmark, ours in groupby(records, key=itemgetter("benchmark")):
         print_rows(
-            f"Public datasets of {benchmark}", COLUMNS, [dataset_row(record) for record in ours]
+            f"Public datasets of {benchmark}",
+            ROUTE_COLUMNS,
+            [dataset_row(record) for record in ours],
         )
     print(
         "`parley data get NAME` downloads a dataset. `parley data show NAME` prints its details,"
@@ -96,7 +98,7 @@ def show(
 
 
 def _print_routes(datasets: "Sequence[PublicDataset]", home: "Home", json_output: bool) -> None:
-    from flows.text.grade_routes import COLUMNS, routes_of, summary_lines, table_rows
+    from flows.text.datasets import ROUTE_COLUMNS, routes_of, summary_lines, table_rows
     from flows.text.results import print_rows
 
     by_dataset = {dataset.full_name: routes_of(dataset, home) for dataset in datasets}
@@ -112,7 +114,7 @@ def _print_routes(datasets: "Sequence[PublicDataset]", home: "Home", json_output
         )
         return
     for name, routes in by_dataset.items():
-        print_rows(f"How the rows of {name} are graded", COLUMNS, table_rows(routes))
+        print_rows(f"How the rows of {name} are graded", ROUTE_COLUMNS, table_rows(routes))
         print(plain_text("\n".join(summary_lines(routes))))
 
 

@@ -194,7 +194,7 @@ def why_rerun(
 
     Prints each field that differs, and the layers of results that it invalidates.
     """
-    from flows.text.why import explain
+    from flows.text.work import explain
 
     explain(find_home(), run_a, run_b, json_output=json_output)
 
@@ -246,7 +246,7 @@ def agreement(
     if json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
         return
-    from flows.text.agreement import print_agreement
+    from flows.text.comparison import print_agreement
 
     print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
     if not rows:

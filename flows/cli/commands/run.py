@@ -15,13 +15,15 @@ from flows.cli.commands.key_values import (
     parse_refused,
     parse_resources,
 )
-from flows.cli.commands.role_options import KEYS_HELP, RoleValues, with_role_options
-from flows.cli.commands.role_requests import (
+from flows.cli.commands.role_options import (
+    KEYS_HELP,
     Price,
+    RoleValues,
     judge_requests,
     price_fields,
     role_request,
     simulator_request,
+    with_role_options,
 )
 from flows.cli.completion import names_of
 from flows.cli.panels import COMPARISON, DATA, EMBEDDER, ENDPOINT, EXECUTION, QUALITY, PanelCommand

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.completion import names_of
-from flows.text.reasons import in_three_lines
+from flows.text.work import in_three_lines
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line, plain_text
 from tasks.storage.home import find_home
@@ -98,7 +98,7 @@ def release(
     results; later results need another release. Exit code 3: the run's files are damaged or hold no
     scores, so the run stays withheld.
     """
-    from tasks.planning.reporting.releasing import release as release_run
+    from tasks.planning.reporting.publishing import release as release_run
 
     outcome = release_run(find_home(), run, because)
     record = outcome.release

@@ -11,7 +11,7 @@ from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.known_builds import builds
 from tasks.benchmarks.results import Build, FinishedRun
-from tasks.planning.known_runs import find_run
+from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake

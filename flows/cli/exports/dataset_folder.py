@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.errors import UsageError
 from schemas.outside.display import markdown_cell
-from tasks.planning.known_runs import find_run
+from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake

@@ -16,13 +16,12 @@ from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.results import Export, FolderExport, WholeRun
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.planning.known_runs import find_run
-from tasks.storage.contexts import context_of
+from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
-from tasks.storage.new_folder import new_folder
+from tasks.storage.new_folder import new_folder, replace_file
 from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import read_episodes
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 
 RECORDING = "recording"

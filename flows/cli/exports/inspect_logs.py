@@ -19,7 +19,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.planning.known_runs import find_run
+from tasks.planning.why_rerun import find_run
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder

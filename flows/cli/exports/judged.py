@@ -16,15 +16,14 @@ from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.driver.judging import by_episode
 from tasks.judging.rating_file import SHEET_VALUE
-from tasks.judging.rating_scales import scales_of
-from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.planning.known_runs import find_run
+from tasks.planning.why_rerun import find_run
 from tasks.storage.audited import read_verdicts
-from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import read_episodes
+from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 
 JUDGEMENTS, RATING_SHEET = "judgements", "rating-sheet"

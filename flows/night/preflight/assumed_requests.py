@@ -4,9 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from flows.night.preflight.earlier_usage import Calls, Usage, judge_usage, measured_by_plan
+from flows.night.preflight.earlier_usage import (
+    Calls,
+    Usage,
+    judge_usage,
+    measured_by_plan,
+    talk_calls,
+)
 from flows.night.preflight.estimated_cost import RoleRequests
-from flows.night.preflight.memory_builds import talk_calls
 from flows.night.spending import sends_nothing
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
@@ -17,7 +22,7 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import Unfinished
-from tasks.storage.wanted import WantedEpisode
+from tasks.storage.pending import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300

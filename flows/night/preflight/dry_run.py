@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.night.preflight.assumed_requests import (
@@ -12,15 +12,21 @@ from flows.night.preflight.assumed_requests import (
     simulator_calls,
     subject_calls,
 )
-from flows.night.preflight.earlier_usage import Calls, Origin, measured_by_plan
+from flows.night.preflight.earlier_usage import (
+    Calls,
+    Origin,
+    known_talks,
+    measured_by_plan,
+    turns_to_build,
+)
 from flows.night.preflight.estimated_cost import estimated_costs, unknown_hours
-from flows.night.preflight.memory_builds import known_talks, turns_to_build
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.language.endpoints.extra_headers import secret_variables
+from tasks.language.endpoints.addresses import secret_variables
 from tasks.language.providers.contract import ServeRequest
-from tasks.language.providers.registry import PROVIDERS
+from tasks.language.providers.registry import PROVIDERS, provider_of
 from tasks.planning.plan import RunPlan
+from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.journaling.journal import read_journal
 
 
@@ -172,3 +178,49 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
                 )
             )
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
+
+
+_REVISION = "vllm-not-here"
+
+
+def plannable_without_vllm(
+    requests: Sequence[EvaluationRequest], print_line: Callable[[str], object]
+) -> list[EvaluationRequest]:
+    """Return the requests in a form that a dry run can plan. Print which models need vLLM."""
+    models = {
+        id(model): model for request in requests if not request.resume for model in request.models
+    }
+    absent = {
+        key: model.model_copy(update={"revision": _REVISION})
+        for key, model in models.items()
+        if _lacks_its_engine(model)
+    }
+    if absent:
+        names = ", ".join(sorted({model.label for model in absent.values()}))
+        print_line(
+            f"vLLM is not installed on this machine. Its version is part of the ids of runs of"
+            f" {names}, so finished episodes cannot be found: all episodes of these runs are"
+            " counted as pending"
+        )
+    return [_with(request, absent) for request in requests]
+
+
+def _lacks_its_engine(model: ModelRequest) -> bool:
+    """Return True if the model's revision depends on a program that is not installed here."""
+    provider = provider_of(model.spec)
+    return (
+        provider is not None
+        and not model.revision
+        and provider.lacks_engine(model.spec.partition(":")[2], model.serve)
+    )
+
+
+def _with(request: EvaluationRequest, absent: dict[int, ModelRequest]) -> EvaluationRequest:
+    def replacement_of(model: ModelRequest) -> ModelRequest:
+        return absent.get(id(model), model)
+
+    simulator = replacement_of(request.simulator) if request.simulator else None
+    judges = {rubric: replacement_of(judge) for rubric, judge in request.judges.items()}
+    return request.model_copy(
+        update={"model": replacement_of(request.model), "simulator": simulator, "judges": judges}
+    )

@@ -4,7 +4,8 @@ Runs of the same model and setting are used, or else runs of the same setting, o
 benchmark.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -14,10 +15,14 @@ from weakref import WeakKeyDictionary
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.lake.records import RunRecord
-from schemas.night.served import ServedHours
+from schemas.night.serving import ServedHours
 from schemas.run import ModelIdentity
+from tasks.dialogue.agents.memory.shared_talk import talk_name
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.registry import is_control
 from tasks.planning.plan import RunPlan
+from tasks.storage.paid_calls import built_talks
+from tasks.storage.pending import WantedEpisode
 
 _MOST_EPISODES = 200
 _MOST_JUDGEMENTS = 2000
@@ -265,3 +270,71 @@ def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | N
             usages.append(((sum(hours_of_rows), n_episodes), own, settings.get(run_id, "")))
     _, nearest = _nearest(usages, plan)
     return sum(hours for hours, _ in nearest) / sum(n for _, n in nearest) if nearest else None
+
+
+def turns_to_build(
+    plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return, by episode id, how many turns of its talk the episode adds to the agent's memory.
+
+    A turn is added by the first episode that needs it.
+
+    Args:
+        plan: Plan of the run.
+        episodes: Episodes in the order in which they are played.
+        built: Number of turns in each talk's memory so far.
+    """
+    if not asks_about_talks(plan):
+        return {}
+    n_built, n_turns = dict(built), dict[str, int]()
+    is_drawn = plan.spec.sampling.temperature != 0
+    for episode in episodes:
+        dialog = plan.dialog(episode)
+        if dialog.context_id is not None:
+            memory_name = talk_name(dialog.context_id, episode.seed if is_drawn else None)
+            n_turns[episode.episode_id] = max(0, dialog.context_turns - n_built.get(memory_name, 0))
+            n_built[memory_name] = max(n_built.get(memory_name, 0), dialog.context_turns)
+    return n_turns
+
+
+def asks_about_talks(plan: RunPlan) -> bool:
+    """Return True if the run's agent sends requests to build a memory of earlier conversations."""
+    return (
+        plan.spec.agent is not None
+        and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
+    )
+
+
+def known_talks(plan: RunPlan) -> Mapping[str, int]:
+    """Return, for each talk, the number of turns in the stored memory.
+
+    The run's agent and model have built the memory.
+    """
+    return built_talks(plan.home.talk_answers(plan.spec)) if asks_about_talks(plan) else {}
+
+
+def talk_calls(
+    plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], each: float
+) -> Calls:
+    """Return the calls by which an agent builds its memory of a talk before the first answer.
+
+    The agent sends its requests for each round of the talk separately.
+
+    Args:
+        plan: Plan of the run.
+        episode: The episode.
+        talks: result of `turns_to_build` for all episodes.
+        each: Tokens of an answer.
+    """
+    n_turns = talks.get(episode.episode_id, 0)
+    if plan.spec.agent is None or not n_turns:
+        return Calls()
+    calls_per_round = AGENTS.load(plan.spec.agent.name).calls_per_context_round
+    tokens = (
+        plan.context_length(plan.dialog(episode))
+        * n_turns
+        // plan.dialog(episode).context_turns
+        // _CHARACTERS_PER_TOKEN
+    )
+    n = calls_per_round * math.ceil(n_turns / 2)
+    return Calls(n, calls_per_round * tokens, n * each)

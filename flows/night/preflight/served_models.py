@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.content_id import content_id
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 Facts = Mapping[str, str]
 ADDRESS, OWNER = "base_url", "owned_by"

@@ -9,7 +9,7 @@ from typing import Literal
 from schemas.base import Frozen
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 MESSAGE_LENGTH = 4000
 """Maximum characters of a message. Chat services cut or reject longer ones."""

@@ -21,9 +21,13 @@ from tasks.converse import Conversed
 from tasks.driver.auditing import VerdictKey
 from tasks.driver.stage import StageResult
 from tasks.judge import Judged
-from tasks.planning.participants.found_profiles import recorded_profiles
-from tasks.planning.participants.models import batched_roles, keep_models, role_cost
-from tasks.planning.participants.samplings import samplings_of
+from tasks.planning.participants.models import (
+    batched_roles,
+    keep_models,
+    recorded_profiles,
+    role_cost,
+    samplings_of,
+)
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
     StartState,
@@ -44,8 +48,7 @@ from tasks.planning.reporting.report import (
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
-from tasks.storage.ledger import Sum
-from tasks.storage.sends import read_sends, remove_sends
+from tasks.storage.ledger import Sum, read_sends, remove_sends
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)
 

@@ -23,10 +23,15 @@ from sandbox.backends.bubblewrap.tool import (
 )
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.file_archive import archive
-from sandbox.host.memory_cgroup import MemoryCgroup, memory_cgroup
 from sandbox.host.mount_tree import HARNESS_DIRECTORY, WORKING_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
-from sandbox.host.rlimits import MIB, prlimit_argv, required_tool
+from sandbox.host.resource_limits import (
+    MIB,
+    MemoryCgroup,
+    memory_cgroup,
+    prlimit_argv,
+    required_tool,
+)
 from sandbox.host.seccomp import denied_calls_bpf
 from sandbox.host.shared_folder import PATH as SHARED_FOLDER
 from sandbox.host.shared_folder import shared_folder

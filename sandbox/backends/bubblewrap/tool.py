@@ -5,8 +5,8 @@ import shutil
 import signal
 import subprocess
 
+from sandbox.host.capacity import sandbox_fault
 from sandbox.host.python_environment import interpreter
-from sandbox.host.shortage import sandbox_fault
 from sandbox.interface import Sandbox
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits

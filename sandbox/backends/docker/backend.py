@@ -33,7 +33,7 @@ from sandbox.backends.docker.pulling import digest_of
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
 from sandbox.host.file_archive import checked_name
 from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment
-from sandbox.host.rlimits import bounds
+from sandbox.host.resource_limits import bounds
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Ending, completed
 from sandbox.interface import Completed

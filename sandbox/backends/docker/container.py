@@ -18,7 +18,7 @@ from sandbox.backends.docker.messages import pack, receive
 from sandbox.backends.docker.owner import OWNER, owner_label, remove
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
 from sandbox.backends.docker.seccomp import profile
-from sandbox.host.rlimits import MIB
+from sandbox.host.resource_limits import MIB
 from schemas.errors import SandboxUnavailable
 
 SET_UP_S = 60.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sandbox.host.shortage import sandbox_fault
+from sandbox.host.capacity import sandbox_fault
 
 if TYPE_CHECKING:
     from docker import DockerClient

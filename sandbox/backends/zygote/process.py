@@ -17,7 +17,6 @@ from typing import Any
 
 from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, why_no_sandbox
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
-from sandbox.host.memory_cgroup import memory_cgroup
 from sandbox.host.mount_tree import HARNESS_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import (
     clean_environment,
@@ -25,7 +24,7 @@ from sandbox.host.python_environment import (
     package_folders,
     python_roots,
 )
-from sandbox.host.rlimits import MIB
+from sandbox.host.resource_limits import MIB, memory_cgroup
 from sandbox.host.seccomp import denied_calls_bpf
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits

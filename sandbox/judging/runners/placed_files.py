@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sandbox.judging.python_syntax import parse
-from schemas.placing import AddedTest, Definition, Placing
+from schemas.problem import AddedTest, Definition, Placing
 
 _UNENCODED = "surrogateescape"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

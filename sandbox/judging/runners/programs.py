@@ -6,8 +6,7 @@ from pydantic import model_validator
 
 from sandbox.judging.runners.placed_files import placed
 from schemas.base import Frozen
-from schemas.placing import Placing
-from schemas.problem import SuiteKind
+from schemas.problem import Placing, SuiteKind
 
 
 class StatementProgram(Frozen):

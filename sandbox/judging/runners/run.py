@@ -17,9 +17,13 @@ from sandbox.judging.runners.programs import (
     TestProgram,
     UnittestProgram,
 )
-from sandbox.judging.runners.python_tests import assert_tests, check_tests, statement_tests
+from sandbox.judging.runners.python_tests import (
+    assert_tests,
+    check_tests,
+    statement_tests,
+    unittest_tests,
+)
 from sandbox.judging.runners.repository_tests import run_repository
-from sandbox.judging.runners.unittest_tests import unittest_tests
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict

@@ -29,10 +29,9 @@ from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
 from tasks.benchmarks.codeif.wide_tables import MARTS
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
-from tasks.benchmarks.placed_trees import trees_below_resources
-from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Axis, Recordings, Results
-from tasks.benchmarks.setting import About
+from tasks.benchmarks.setting import About, Play
+from tasks.benchmarks.staging import trees_below_resources
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,

@@ -9,24 +9,22 @@ from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif.programs import reviews, wanted_programs
-from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
-from tasks.benchmarks.codeif.repositories.contexts import within_budget
-from tasks.benchmarks.codeif.repositories.repository import context_from
+from tasks.benchmarks.codeif.repositories.repository import context_from, within_budget
 from tasks.benchmarks.codeif.settings import (
     CONTEXT_TOKENS,
     DYNAMIC,
     HISTORY,
+    PROMPTS,
+    REVIEW_PROMPTS,
     SETTINGS,
     STATIC,
     most_rounds,
     reviewed_instructions,
 )
-from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.setting import Options
-from tasks.dialogue.instruction_reviewer import InstructionReviewer
-from tasks.dialogue.reviewed_subject import ReviewedSubject
+from tasks.benchmarks.setting import CastRequest, Options
+from tasks.dialogue.engine import Cast
+from tasks.dialogue.reviewed_subject import InstructionReviewer, ReviewedSubject
 from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast
 from tasks.language.prompt import fill
 
 

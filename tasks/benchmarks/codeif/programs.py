@@ -16,12 +16,11 @@ from tasks.benchmarks.codeif.settings import (
 )
 from tasks.benchmarks.codeif.strategies import tested_instructions
 from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.program_runs import python_program
 from tasks.benchmarks.setting import Options
-from tasks.dialogue.instruction_reviewer import Review
-from tasks.dialogue.programs import WantedProgram
-from tasks.language.code_block import upstream_v0_cleanup
-from tasks.language.markdown_code import ExtractedCode
+from tasks.dialogue.reviewed_subject import Review
+from tasks.dialogue.tools import WantedProgram
+from tasks.language.markdown_code import ExtractedCode, upstream_v0_cleanup
 
 
 def test_runs(

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
-from tasks.benchmarks.raw_lines import Text, validated
+from tasks.benchmarks.raw_rows import Text, validated
 
 OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
 """Reasons of quarantine for rows of functions and of repositories, beside the general ones."""

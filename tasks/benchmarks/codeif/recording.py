@@ -14,7 +14,7 @@ from tasks.benchmarks.codeif.repositories.repository_recording import (
     repository_recording,
 )
 from tasks.benchmarks.codeif.strategies import problem_id
-from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Fault, parse_object, read_lines
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
 
 BASE, N_ROUND = "base", "n_round"

@@ -11,7 +11,7 @@ from schemas.verdict import FailureReason, Outcome
 from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
-from tasks.dialogue.instruction_reviewer import review_rounds
+from tasks.dialogue.reviewed_subject import review_rounds
 from tasks.metrics.instruction_following import (
     TurnVerdicts,
     conversation_accuracy_fraction,

@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 
 from schemas.dialog import HistoryPolicy
-from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
-from tasks.benchmarks.extraction import extraction_option
+from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Option, Setting
+from tasks.language.prompt import PromptTexts
 from tasks.metrics.instruction_following import instruction_following_efficiency
+
+PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up"))
+REVIEW_PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up", "feedback"))
+"""Prompts of a dynamic conversation, feedback included."""
+
 
 STATIC, DYNAMIC, TWO_ROUND = "static", "dynamic", "two_round"
 HISTORY, ANSWER_CLEANUP, UPSTREAM_V0 = "history", "answer_cleanup", "upstream_v0"

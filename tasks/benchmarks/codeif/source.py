@@ -6,7 +6,7 @@ from schemas.errors import SourceUnreadable
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.repositories.repository import CONSTRUCTION_REPOSITORIES
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
-from tasks.benchmarks.raw_lines import SUFFIXES
+from tasks.benchmarks.raw_rows import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
 REPOSITORY_FILES = ("L_1_part_2*.jsonl", "L_2*.jsonl", "L_3*.jsonl")

@@ -26,7 +26,7 @@ from tasks.benchmarks.codeif.strategies import (
     problem_id,
 )
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, Line, parse_object, read_lines, relative_name
+from tasks.benchmarks.raw_rows import BadRow, Line, parse_object, read_lines, relative_name
 from tasks.benchmarks.staging import Staging
 
 BENCHMARK_NAME = "codeif"

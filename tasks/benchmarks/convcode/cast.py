@@ -7,23 +7,29 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.convcode.feedback_texts import (
+from tasks.benchmarks.convcode.programs import code_of
+from tasks.benchmarks.convcode.prompts import (
     ALL_PASS,
+    GROUND_TRUTH_PROMPTS,
+    PROMPTS,
     Coverage,
     compilation_text,
     compose,
     execution_text,
+    expert_prompt,
+    novice_prompt,
 )
-from tasks.benchmarks.convcode.programs import code_of
-from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
-from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt
-from tasks.benchmarks.play import CastRequest
+from tasks.benchmarks.setting import CastRequest
 from tasks.dialogue.coding_subject import CodingSubject
-from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
+from tasks.dialogue.engine import Cast
 from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast
-from tasks.dialogue.simulated_feedback import FixedFeedback, SimulatedFeedback
+from tasks.dialogue.simulated_feedback import (
+    FeedbackEnvironment,
+    FixedFeedback,
+    Observation,
+    SimulatedFeedback,
+)
 from tasks.language.prompt import fill
 
 HISTORY = HistoryPolicy.LAST_CODE_AND_FEEDBACK

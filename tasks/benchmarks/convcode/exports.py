@@ -7,18 +7,120 @@ the agreement of static and live runs on the ranking of models (Section 4.3).
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from schemas.errors import UsageError
-from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import file_model_name
-from tasks.benchmarks.convcode.published import query_marts
+from schemas.feedback import (
+    GROUND_TRUTH,
+    NO_FEEDBACK,
+    ExecutionFeedback,
+    FeedbackSetting,
+    VerbalFeedback,
+)
+from tasks.benchmarks.convcode.log_files.log_folder import file_model_name
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
-from tasks.benchmarks.convcode.speakers import SPEAKER_EXPORTS
 from tasks.benchmarks.results import Export
 from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
-from warehouse.connect import Rows
+from warehouse.connect import Rows, query
+from warehouse.sql_files import read_sql
+
+
+def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
+    """Return the result of one of this folder's queries.
+
+    Raises:
+        UsageError: No run of this benchmark is published.
+    """
+    marts = query(
+        home,
+        "select table_name from information_schema.tables where table_name = 'convcode_settings'",
+    )[1]
+    if not marts:
+        raise UsageError(
+            f"no run of convcode is published in {home}. "
+            "`parley run convcode.SETTING --model SPEC` creates one"
+        )
+    statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
+    return query(home, statement, {"run_ids": list(run_ids)})
+
+
+_EXPERT = FeedbackSetting(verbal=VerbalFeedback.EXPERT)
+_EXPERTS = tuple(
+    FeedbackSetting(execution=execution, verbal=VerbalFeedback.EXPERT).name
+    for execution in ExecutionFeedback
+)
+_CONDITION = ("dataset_version", "feedback", "simulator", "model", "options", "turns")
+SPEAKER_COLUMNS = (
+    *_CONDITION,
+    "turn_0",
+    "turn_1",
+    "n",
+    "n_unscored",
+    "n_turn_1",
+    "n_turn_1_unscored",
+    "isolated",
+    "run_id",
+)
+LEAKAGE_COLUMNS = (
+    *_CONDITION,
+    *("mentions_reference", "n_mentions_reference"),
+    *(
+        "contains_refined_code",
+        "n_contains_refined_code",
+        "n_contains_refined_code_unscored",
+        "run_id",
+    ),
+)
+
+
+def speakers(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Return Tables 7 and 9: Pass@1 before and after one round of feedback.
+
+    There is one row per simulator and subject.
+    `turn_0` is the row without feedback. An expert's `turn_1` is Table 9 and the second row of
+    Table 7. `turn_1` of the setting `live[f_c,ground_truth]`, which has no simulator, is the last
+    row of Table 7. Controls are left out unless run ids name them.
+
+    Raises:
+        UsageError: No run of this benchmark is published.
+    """
+    return _rows(home, run_ids, (_EXPERT.name, GROUND_TRUTH.name), SPEAKER_COLUMNS)
+
+
+def leakage(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Return Table 8: how much expert feedback mentions the reference or holds the refined code.
+
+    Raises:
+        UsageError: No run of this benchmark is published.
+    """
+    return _rows(home, run_ids, _EXPERTS, LEAKAGE_COLUMNS)
+
+
+def _rows(
+    home: Path, run_ids: Sequence[str], feedback: Sequence[str], columns: Sequence[str]
+) -> Rows:
+    names, rows = query_marts(home, "speakers", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    return tuple(columns), [
+        tuple(record[name] for name in columns)
+        for record in records
+        if record["feedback"] in feedback
+    ]
+
+
+SPEAKER_EXPORTS: Mapping[str, Export] = {
+    "speakers": Export(
+        help="Pass@1 before and after one round of expert or reference feedback (tables 7 and 9)",
+        rows=speakers,
+    ),
+    "leakage": Export(
+        help="how often an expert's feedback reveals the solution, with n, by simulator (table 8)",
+        rows=leakage,
+    ),
+}
+
 
 _VERBAL = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 _FEEDBACK = (

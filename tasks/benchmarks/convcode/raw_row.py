@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from sandbox.judging.runners.unittest_tests import method_names
+from sandbox.judging.runners.python_tests import method_names
 from schemas.base import Frozen
-from tasks.benchmarks.raw_lines import BadRow, Text, validated
+from tasks.benchmarks.raw_rows import BadRow, Text, validated
 
 RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 """Configuration for rows of every source: unknown fields are ignored."""

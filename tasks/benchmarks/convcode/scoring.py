@@ -16,8 +16,7 @@ from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.programs import code_of
-from tasks.benchmarks.convcode.replay import Replay
-from tasks.benchmarks.convcode.settings import LIVE, is_live, rounds
+from tasks.benchmarks.convcode.settings import LIVE, Replay, is_live, rounds
 from tasks.metrics.iterative_generation import (
     mrr,
     mrr_upstream,

@@ -1,6 +1,7 @@
 """Settings: live with nine kinds of feedback or none, and static for the kinds worth replaying."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
@@ -13,9 +14,8 @@ from schemas.feedback import (
     FeedbackSetting,
     VerbalFeedback,
 )
-from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
-from tasks.benchmarks.convcode.verbal_prompts import prompt_names
-from tasks.benchmarks.extraction import extraction_option
+from tasks.benchmarks.convcode.prompts import GROUND_TRUTH_PROMPTS, PROMPTS, prompt_names
+from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Option, Setting
 
 TURNS = "turns"
@@ -147,3 +147,53 @@ def _description(feedback: FeedbackSetting) -> str:
     if not feedback.compilation:
         return "one answer, no feedback"
     return f"compiler feedback{_EXECUTION_HELP[feedback.execution]}{_VERBAL_HELP[feedback.verbal]}"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Logged turns of one task in one setting, read from a dialog's labels.
+
+    A turn is not requested in two cases. After the reference model has solved the task, the target
+    is credited. If there was no feedback on the reference's code, its failing result is used.
+    """
+
+    n_turns: int
+    """Number of turns in the logs, including turn 0."""
+    requested_turns: frozenset[int]
+    solved_at: int | None
+    """First turn whose reference code passes. None if none does."""
+
+    @staticmethod
+    def of(dialog: Dialog) -> "Replay":
+        """Return the turns from the labels of a static dialog."""
+        labels = dict(dialog.labels)
+        solved = labels.get("reference_solved_at")
+        return Replay(
+            n_turns=int(labels["last_iteration"]) + 1,
+            requested_turns=frozenset(int(turn) for turn in labels["asked"].split(",")),
+            solved_at=int(solved) if solved else None,
+        )
+
+    @staticmethod
+    def iteration(dialog: Dialog) -> int:
+        """Return the paper's turn number of a static dialog."""
+        return int(dict(dialog.labels)["iteration"])
+
+    @property
+    def credited_from(self) -> int | None:
+        """Return the first credited turn of this task, or None."""
+        after = self.n_turns if self.solved_at is None else self.solved_at + 1
+        return after if after < self.n_turns else None
+
+    def turns_of(self, dialog: Dialog) -> tuple[int, ...]:
+        """Return the turns scored on a dialog's episode.
+
+        An episode scores its own turn. The episode of turn 0 also scores the turns without a
+        request.
+        """
+        own = self.iteration(dialog)
+        return tuple(
+            t
+            for t in range(self.n_turns)
+            if t == own or (own == 0 and t not in self.requested_turns)
+        )

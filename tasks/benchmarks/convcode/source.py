@@ -7,8 +7,7 @@ from pathlib import Path
 from schemas.errors import SourceUnreadable
 from tasks.benchmarks.convcode.raw_row import COLUMNS
 from tasks.benchmarks.convcode.sources import SOURCES, ProblemSource
-from tasks.benchmarks.raw_lines import Fault, Line, read_lines
-from tasks.benchmarks.raw_tables import read_parquet, version_key
+from tasks.benchmarks.raw_rows import Fault, Line, read_lines, read_parquet, version_key
 
 LOGS = "logs"
 """Folder with a reference model's logs, beside the task files."""

@@ -9,12 +9,18 @@ from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
-from tasks.benchmarks.convcode.packages import distributions, imported_modules
+from tasks.benchmarks.convcode.programs import distributions, imported_modules
 from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, require_tests
 from tasks.benchmarks.convcode.source import LOGS, read_rows, task_files
 from tasks.benchmarks.convcode.sources import SOURCES
-from tasks.benchmarks.raw_lines import Fault, Line, parse_object, relative_name
-from tasks.benchmarks.raw_tables import is_hub_dataset, read_hub
+from tasks.benchmarks.raw_rows import (
+    Fault,
+    Line,
+    is_hub_dataset,
+    parse_object,
+    read_hub,
+    relative_name,
+)
 from tasks.benchmarks.staging import Staging
 
 BENCHMARK_NAME = "convcode"

@@ -11,16 +11,22 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.dialogue_swebench.building import CONSTRUCTION
 from tasks.benchmarks.dialogue_swebench.cast import cast
 from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
-from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.resources import IMAGES, RESOURCES, resolve_resources
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.dialogue_swebench.scoring import METRICS, RANGES, due, score
+from tasks.benchmarks.dialogue_swebench.scoring import (
+    METRICS,
+    RANGES,
+    due,
+    gold_answer,
+    score,
+    test_runs,
+)
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, choose_problems
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.dialogue_swebench.verified import grade_routes
 from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
-from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
+from tasks.benchmarks.setting import Play
 from tasks.storage.files.pulled_images import DISK
 
 _LIMITS = Limits(

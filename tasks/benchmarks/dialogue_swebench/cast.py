@@ -5,8 +5,8 @@ from schemas.errors import ConfigError, UnknownName
 from tasks.benchmarks.dialogue_swebench.issue_user import IssueUser
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, PROMPTS, SETTINGS, revises
 from tasks.benchmarks.dialogue_swebench.stage import PERSONA_TEXT
-from tasks.benchmarks.play import CastRequest
-from tasks.dialogue.seats import Cast
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Cast
 
 MOST_ROUNDS, MOST_STEPS = 101, 2000
 """Limits of rounds and steps, which the agents' own limit of 100 steps never reaches."""

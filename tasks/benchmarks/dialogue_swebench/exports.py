@@ -11,20 +11,20 @@ from statistics import median_low
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.benchmarks.conditions import (
+from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED
+from tasks.benchmarks.results import (
     CONDITION_COLUMNS,
     JUDGE,
     SCORING,
     Condition,
+    Export,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
-from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED
-from tasks.benchmarks.results import Export
-from tasks.metrics.judge_ranking import rank_accuracy
+from tasks.metrics.rank_correlation import rank_accuracy
 from warehouse.connect import Rows, query
 from warehouse.kappa import weighted_kappa
 from warehouse.sql_files import read_sql

@@ -15,8 +15,8 @@ from typing import Self
 from sandbox.backends.docker.backend import DockerSandbox
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable
-from tasks.benchmarks.raw_lines import BadRow
-from tasks.storage.replaced_file import replace_file
+from tasks.benchmarks.raw_rows import BadRow
+from tasks.storage.new_folder import replace_file
 
 OFFICIAL = "swebench"
 _OFFICIAL_NAME = "swebench/sweb.eval.x86_64.{instance}:latest"

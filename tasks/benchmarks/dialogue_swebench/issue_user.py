@@ -3,28 +3,30 @@
 A check follows each reply, and a revision if the check finds violations.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
-from tasks.benchmarks.patches import diff_in
+from tasks.benchmarks.program_runs import diff_in
 from tasks.dialogue.agents.repository import ENDED, FINISHED
-from tasks.dialogue.drafts import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
-from tasks.dialogue.seats import Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.coding_subject import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
+from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
-from tasks.language.prompt import fill
-from tasks.language.quotation import quote_messages, quote_text
-from tasks.language.spent import spent
+from tasks.language.prompt import fill, quote_messages, quote_text
+from tasks.language.sends import spent
 
 T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3
@@ -312,3 +314,36 @@ def _quote(messages: tuple[Step, ...]) -> str:
     return quote_messages(
         ("user" if step.role is Role.USER else "agent", step.content) for step in messages
     )
+
+
+# Both docstrings are part of the schema that the simulator sees. Do not change them.
+
+
+SEED = "dialogue_swebench personas 1"
+"""Seed, hashed with each instance's id. Another seed requires another version of the benchmark."""
+
+
+class Personas(BaseModel):
+    """Names and descriptions to draw from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names: tuple[str, ...] = Field(min_length=1)
+    descriptions: dict[str, str] = Field(min_length=1)
+
+
+@cache
+def personas() -> Personas:
+    """Return the bundled personas."""
+    return Personas.model_validate(
+        yaml.safe_load((files(__package__ or "") / "personas.yaml").read_text(encoding="utf-8"))
+    )
+
+
+def draw_persona(instance_id: str) -> tuple[str, str]:
+    """Return the name of the description, and the persona's text."""
+    choices = personas()
+    number = int.from_bytes(hashlib.sha256(f"{SEED}\0{instance_id}".encode()).digest()[:8], "big")
+    kind = sorted(choices.descriptions)[number % len(choices.descriptions)]
+    name = choices.names[number // len(choices.descriptions) % len(choices.names)]
+    return kind, fill(choices.descriptions[kind], name=name)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.raw_lines import BadRow, Text, validated
+from tasks.benchmarks.raw_rows import BadRow, Text, validated
 
 COLUMNS = (
     "repo",

@@ -14,7 +14,7 @@ from typing import Any
 
 from schemas.base import Frozen
 from schemas.problem import COMMAND, RUNNER
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 
 PYTEST = ""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")

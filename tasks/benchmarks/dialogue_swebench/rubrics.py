@@ -17,8 +17,7 @@ from tasks.dialogue.agents.repository import ENDED
 from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
-from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_messages, quote_text
+from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
 
 _PACKAGE = "tasks.benchmarks.dialogue_swebench"
 SEEKING, NATURALNESS, COHERENCE, USER_TURN = NAMES

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from sandbox.workspace.interface import image_of
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
+from schemas.problem import Problem
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
-from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.contract import Due, Played, ScoreRequest, TestRun
 from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
-from tasks.benchmarks.dialogue_swebench.programs import FAIL_TO_PASS, PASS_TO_PASS
 from tasks.benchmarks.dialogue_swebench.rubrics import (
     COHERENCE,
     NATURALNESS,
@@ -19,6 +20,7 @@ from tasks.benchmarks.dialogue_swebench.rubrics import (
     user_replies,
 )
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, revises
+from tasks.benchmarks.program_runs import final_patch
 from tasks.benchmarks.setting import Options
 from tasks.dialogue.agents.repository.labels import n_answers
 from tasks.metrics.registry import Metric
@@ -35,6 +37,36 @@ from tasks.metrics.repository_dialogue import (
     user_revised,
     user_without_fault,
 )
+
+FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
+
+
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
+    """Return one run of the tests, with a verdict for each list that is not empty."""
+    assert problem.repo is not None
+    turn, patch = final_patch(episode)
+    lists = {FAIL_TO_PASS: problem.repo.fail_to_pass, PASS_TO_PASS: problem.repo.pass_to_pass}
+    return (
+        TestRun(
+            turn=turn,
+            instruction_id="",
+            code=None if episode.stop_reason is StopReason.INFRA else patch,
+            tests=problem.instructions[0].suite.tests,
+            kind="patch",
+            repository=problem.repo,
+            image=image_of(problem.repo.environment),
+            decides={name: tests for name, tests in lists.items() if tests},
+            reference=problem.reference_code,
+        ),
+    )
+
+
+def gold_answer(problem: Problem, turn: int) -> str:
+    """Return the project's own fix as a unified diff."""
+    return problem.reference_code
+
 
 CRITERIA = {
     "faithful": user_faithful,

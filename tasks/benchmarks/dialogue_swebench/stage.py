@@ -13,12 +13,21 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.personas import draw_persona
+from tasks.benchmarks.dialogue_swebench.issue_user import draw_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import COLUMNS, Instance, parse_row
 from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
-from tasks.benchmarks.raw_lines import Fault, Line, parse_object, read_lines, relative_name
-from tasks.benchmarks.raw_tables import is_hub_dataset, read_csv, read_hub, read_parquet
+from tasks.benchmarks.raw_rows import (
+    Fault,
+    Line,
+    is_hub_dataset,
+    parse_object,
+    read_csv,
+    read_hub,
+    read_lines,
+    read_parquet,
+    relative_name,
+)
 from tasks.benchmarks.staging import Staging
 
 BENCHMARK_NAME = "dialogue_swebench"

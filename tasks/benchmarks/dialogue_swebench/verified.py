@@ -12,9 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tasks.benchmarks.data import GradeRoute
 from tasks.benchmarks.dialogue_swebench.routes import python_of, route_of
 from tasks.benchmarks.dialogue_swebench.stage import stage
-from tasks.benchmarks.grade_routes import GradeRoute
 
 VERIFIED = "swebench_verified"
 _FACTS = files("tasks.benchmarks.dialogue_swebench") / "verified.json"

@@ -8,8 +8,8 @@ from importlib.resources import files
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
-from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Axis, Results
+from tasks.benchmarks.setting import Play
 from tasks.benchmarks.talk2code.cast import cast
 from tasks.benchmarks.talk2code.construction.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.exports import EXPORTS

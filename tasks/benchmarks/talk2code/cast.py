@@ -9,9 +9,8 @@ from functools import partial
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step
 from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.talk2code.extraction import delivery_of
-from tasks.benchmarks.talk2code.languages import LANGUAGES
+from tasks.benchmarks.setting import CastRequest
+from tasks.benchmarks.talk2code.languages import LANGUAGES, delivery_of
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
 from tasks.benchmarks.talk2code.settings import (
@@ -25,10 +24,8 @@ from tasks.benchmarks.talk2code.settings import (
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
-from tasks.dialogue.scripted_answers import PartlyScripted
-from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast, Seat, Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
+from tasks.dialogue.scripted_user import PartlyScripted, ScriptedUser
 from tasks.language.prompt import fill
 
 

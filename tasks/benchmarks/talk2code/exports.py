@@ -5,20 +5,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from schemas.dialog import ExpertiseLevel
 from schemas.errors import UsageError
-from schemas.persona import ExpertiseLevel
-from tasks.benchmarks.conditions import (
+from tasks.benchmarks.results import (
     CONDITION_COLUMNS,
     JUDGE,
     SCORING,
     Condition,
+    Export,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
-from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 

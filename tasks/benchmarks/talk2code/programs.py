@@ -7,8 +7,13 @@ from schemas.episode import Episode, StopReason
 from schemas.problem import Problem
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.extraction import delivery_of, program_of
-from tasks.benchmarks.talk2code.languages import LANGUAGE_OF, LANGUAGES, case_runs
+from tasks.benchmarks.talk2code.languages import (
+    LANGUAGE_OF,
+    LANGUAGES,
+    case_runs,
+    delivery_of,
+    program_of,
+)
 from tasks.benchmarks.talk2code.settings import is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from schemas.dialog import Role
 from schemas.episode import Step
-from tasks.language.quotation import quote_messages
+from tasks.language.prompt import quote_messages
 
 _NAMES = {Role.USER: "user", Role.ASSISTANT: "assistant"}
 

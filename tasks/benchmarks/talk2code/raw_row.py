@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.raw_lines import Text, validated
+from tasks.benchmarks.raw_rows import Text, validated
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered_program, has_code
 
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")

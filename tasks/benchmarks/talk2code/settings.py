@@ -1,7 +1,7 @@
 """Settings of the benchmark: the two tracks, and the unchanged golden dialogues."""
 
 from schemas.dialog import HistoryPolicy
-from tasks.benchmarks.extraction import extraction_option
+from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Setting
 from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
 from tasks.benchmarks.talk2code.options import (

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog, ExpertiseLevel, Persona, Role, Turn
 from schemas.errors import SourceUnreadable
-from schemas.persona import ExpertiseLevel, Persona
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import (
+from tasks.benchmarks.raw_rows import (
     SUFFIXES,
     BadRow,
     Line,

@@ -7,10 +7,9 @@ from importlib.resources import files
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
-from tasks.benchmarks.extraction import extraction_option
-from tasks.benchmarks.play import Play
+from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Recordings, Results
-from tasks.benchmarks.setting import Setting
+from tasks.benchmarks.setting import Play, Setting
 from tasks.benchmarks.templates import Texts, Wording, owner_of
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer

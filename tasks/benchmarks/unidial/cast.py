@@ -4,10 +4,10 @@ Each dialogue determines if the model sees golden answers or its own.
 """
 
 from schemas.dialog import HistoryPolicy, Role
-from tasks.benchmarks.play import CastRequest
+from tasks.benchmarks.setting import CastRequest
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
+from tasks.dialogue.engine import Cast
 from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast
 
 MOST_STEPS, STEPS_A_MESSAGE = 100, 2
 """Step limit of an agent, and its increase per message of a long context."""

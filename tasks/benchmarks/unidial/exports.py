@@ -10,15 +10,15 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.benchmarks.conditions import (
+from tasks.benchmarks.results import (
     CONDITION_COLUMNS,
+    Export,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
-from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 

@@ -16,7 +16,7 @@ from tasks.benchmarks.unidial.answers import UDE, read_as_ude
 from tasks.benchmarks.unidial.convert import to_normal_dialog, to_normal_turn, turns_with_ids
 from tasks.benchmarks.unidial.datasets import safedialbench
 from tasks.benchmarks.unidial.datasets.normalised import GENERATED
-from tasks.benchmarks.unidial.metric_names import full_name, numbered_metrics
+from tasks.benchmarks.unidial.programs import full_name, numbered_metrics
 from tasks.benchmarks.unidial.recording import DETAILS
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 

@@ -11,21 +11,47 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sandbox.judging.runners.unittest_tests import method_names
+from sandbox.judging.runners.python_tests import method_names
 from schemas.dialog import Dialog, MetricSpec, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem, SuiteKind
 from schemas.score import UnscoredReason, reason_of
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
-from tasks.benchmarks.extraction import reads_markdown
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.program_runs import reads_markdown
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.unidial.convert import gold_answer
-from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.rubrics import arguments_of
 from tasks.language.markdown_code import ExtractedCode, entry_points, is_python, python_code
 from tasks.metrics.unit_tested_code import unit_tests
+
+
+def numbered_metrics(turn: Turn) -> Iterator[tuple[MetricSpec, str]]:
+    """Yield the metrics of an answer with their score names.
+
+    A repeated name gets the suffix `#2`.
+    """
+    names: list[str] = []
+    for spec in turn.metrics:
+        name = full_name(spec)
+        names.append(name)
+        yield spec, name if names.count(name) == 1 else f"{name}#{names.count(name)}"
+
+
+def full_name(spec: MetricSpec) -> str:
+    """Return the metric's name, with `->NAME` if an argument names the measured property.
+
+    Example: `instruction_following->keywords:existence`.
+    """
+    named = (
+        value
+        for key, value in arguments_of(spec).items()
+        if "name" in key.lower() and isinstance(value, str)
+    )
+    first = next(named, None)
+    return spec.name if first is None else f"{spec.name}->{first}"
+
 
 KINDS = ("statements", "asserts", "check", "unittest")
 ARGUMENTS = ("tests", "kind", "entry_point")

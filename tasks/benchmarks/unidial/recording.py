@@ -7,12 +7,12 @@ from typing import Any
 
 from schemas.dialog import Dialog, MetricSpec, Turn
 from schemas.errors import SourceUnreadable
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.answers import UDE
 from tasks.benchmarks.unidial.convert import NAME, turns_with_ids
 from tasks.benchmarks.unidial.datasets import normalised
 from tasks.benchmarks.unidial.datasets.source import read_json
-from tasks.benchmarks.unidial.metric_names import full_name
+from tasks.benchmarks.unidial.programs import full_name
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of
 from tasks.benchmarks.unidial.stage import stage
 from tasks.language.recorded_model import RecordedAnswer

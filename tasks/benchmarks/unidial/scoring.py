@@ -8,8 +8,7 @@ from schemas.score import Score, UnscoredReason, reason_of
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, label_of
-from tasks.benchmarks.unidial.metric_names import numbered_metrics
-from tasks.benchmarks.unidial.programs import is_tested, test_share
+from tasks.benchmarks.unidial.programs import is_tested, numbered_metrics, test_share
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 from tasks.metrics.code_rules import code_match
 from tasks.metrics.registry import Metric

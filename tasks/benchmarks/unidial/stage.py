@@ -9,7 +9,7 @@ from schemas.dialog import Context, Dialog
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, relative_name
+from tasks.benchmarks.raw_rows import BadRow, relative_name
 from tasks.benchmarks.staging import Staging
 from tasks.benchmarks.templates import Texts
 from tasks.benchmarks.unidial.convert import (

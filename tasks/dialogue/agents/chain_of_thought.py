@@ -12,8 +12,7 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSeat
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
-from tasks.dialogue.seats import Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.chat_model import Message
 from tasks.language.prompt import PromptTexts
 

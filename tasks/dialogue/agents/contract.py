@@ -13,7 +13,7 @@ from schemas.dialog import HistoryPolicy
 from schemas.episode import Step
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import AgentIdentity, Sampling
-from tasks.dialogue.seats import Seat
+from tasks.dialogue.engine import Seat
 from tasks.dialogue.workspaces import Workspaces
 from tasks.language.chat_model import ChatModel
 

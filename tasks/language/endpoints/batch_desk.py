@@ -25,7 +25,7 @@ from tasks.language.endpoints.batch_files import (
 )
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.wire import json_bytes
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 ENDPOINT = "/v1/chat/completions"
 METADATA = "parley_batch"

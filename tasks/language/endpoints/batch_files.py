@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.run import ModelEndpoint
-from tasks.language.endpoints.endpoint_key import endpoint_url
+from tasks.language.endpoints.addresses import endpoint_url
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.wire import json_bytes
 

@@ -7,10 +7,10 @@ from typing import Any
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.endpoints.batch_desk import BatchDesk
 from tasks.language.endpoints.batch_files import BatchPolicy
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.sends import OnSend, ignore_send
 
 PATIENCE_S = 7 * 86_400.0

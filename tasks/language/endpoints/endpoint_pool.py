@@ -18,8 +18,8 @@ from urllib.parse import urlencode, urlsplit
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError
+from tasks.language.endpoints.addresses import OPENAI_URL
 from tasks.language.endpoints.concurrency import AdaptiveLimit
-from tasks.language.endpoints.endpoint_key import OPENAI_URL
 from tasks.language.endpoints.outage import OutagePolicy, OutageWatch
 from tasks.language.endpoints.wire import json_bytes
 

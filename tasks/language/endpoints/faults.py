@@ -11,7 +11,7 @@ from ssl import SSLCertVerificationError
 from typing import Any, Literal
 
 from schemas.outside.display import plain_line
-from tasks.language.endpoints.message_form import is_merged
+from tasks.language.endpoints.request_fields import is_merged
 from tasks.language.endpoints.vendor_words import find_words, refused_parameter
 
 _GATEWAY_GAVE_UP = (504, 524)

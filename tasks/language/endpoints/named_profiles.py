@@ -1,4 +1,4 @@
-"""Named profiles: YAML files of Parley, files in a folder of the user, or any file by its path."""
+"""Profiles of endpoints: known ones, and how a profile is adapted."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -10,6 +10,7 @@ from schemas.content_id import content_id
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
+from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.reasoning import tag_names
 
 FOLDER = "profiles"
@@ -86,3 +87,20 @@ def read_profile(text: str, place: str) -> EndpointProfile:
     raise ConfigError(
         f"profile {plain_line(place)!r}: {plain_line(message)}. Its fields: {', '.join(fields)}"
     )
+
+
+def adapt(profile: EndpointProfile, fault: Fault) -> EndpointProfile | None:
+    """Return the profile that a rejection suggests, or None if no other form can help."""
+    match fault.kind:
+        case "token_limit_name":
+            return profile.model_copy(update={"token_limit_name": "max_completion_tokens"})
+        case "answer_schema":
+            return profile.model_copy(update={"takes_schema": False})
+        case "no_tools":
+            return profile.model_copy(update={"takes_tools": False})
+        case "parameter":
+            return profile.without(fault.parameter)
+        case "merged_messages" if profile.messages != "native":
+            return profile.model_copy(update={"messages": "merged"})
+        case _:
+            return None

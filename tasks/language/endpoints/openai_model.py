@@ -16,19 +16,23 @@ from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion
-from tasks.language.endpoints.adapting import adapt
+from tasks.language.endpoints.addresses import (
+    endpoint_url,
+    key_variable,
+    resolve_headers,
+    resolve_key,
+    secrets_of,
+    without,
+)
 from tasks.language.endpoints.answers import Answer, ErrorInAnswer, MalformedAnswer, read_answer
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.completions import completion_of, thought_of
-from tasks.language.endpoints.endpoint_key import endpoint_url, key_variable, resolve_key
 from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
-from tasks.language.endpoints.extra_headers import resolve_headers, secrets_of, without
 from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
-from tasks.language.endpoints.observer import observed
-from tasks.language.endpoints.outage import OutageWatch
+from tasks.language.endpoints.named_profiles import adapt
+from tasks.language.endpoints.outage import CallPolicy, OutageWatch
 from tasks.language.endpoints.reasoning import Thought
 from tasks.language.endpoints.tool_text import with_tools_as_text
-from tasks.language.endpoints.wire import is_plausible_name, request_body
+from tasks.language.endpoints.wire import is_plausible_name, observed, request_body
 from tasks.language.sends import OnSend, Send, ignore_send
 
 _REMEDIES = {

@@ -6,15 +6,17 @@ everything else in a turn together.
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from schemas.endpoint_profile import EndpointProfile
 from tasks.language.chat_model import ChatRequest, Message
-from tasks.language.endpoints.message_form import merged
-from tasks.language.endpoints.request_fields import fields_to_send
+from tasks.language.endpoints.faults import Fault
+from tasks.language.endpoints.request_fields import fields_to_send, merged
 
 _NATIVE = EndpointProfile()
 
@@ -141,3 +143,50 @@ def is_plausible_name(requested: str, served: str) -> bool:
         for other in (answering, answering.rsplit("/", 1)[-1])
         if name
     )
+
+
+T = TypeVar("T")
+
+
+class RequestObserver(Protocol):
+    """Observer of the requests of one caller, on the caller's event loop."""
+
+    def sent(self) -> None:
+        """Record that a request is in flight."""
+        ...
+
+    def ended(self, fault: str) -> None:
+        """Record that a request has ended.
+
+        Args:
+            fault: Kind of its fault. Empty for an answer.
+        """
+        ...
+
+
+_observer: ContextVar[RequestObserver | None] = ContextVar("parley_request_observer", default=None)
+
+
+@contextmanager
+def observed_by(observer: RequestObserver) -> Iterator[None]:
+    """Report all requests that this task sends within the block to the observer."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+async def observed(request: Awaitable[T | Fault]) -> T | Fault:
+    """Send a request and return its result. Report it to the task's observer, if there is one."""
+    observer = _observer.get()
+    if observer is None:
+        return await request
+    observer.sent()
+    fault = ""
+    try:
+        outcome = await request
+        fault = outcome.kind if isinstance(outcome, Fault) else ""
+    finally:
+        observer.ended(fault)
+    return outcome

@@ -13,7 +13,7 @@ from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.sends import OnSend, ignore_send
 from tasks.language.servers.vllm_settings import VllmSettings
-from tasks.storage.file_digests import FileDigests
+from tasks.storage.home_records import FileDigests
 
 if TYPE_CHECKING:
     from tasks.language.chat_model import ChatModel
@@ -88,7 +88,7 @@ class OpenSettings:
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Model that Parley serves itself. See `tasks.language.servers.served.serving`."""
+    """Model that Parley serves itself. See `tasks.language.servers.vllm_metrics.serving`."""
 
     identity: ModelIdentity
     endpoint: ModelEndpoint

@@ -30,7 +30,7 @@ def open_control(
     identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
 ) -> "ChatModel":
     """Open a control."""
-    from tasks.language.control_model import ControlModel, silence
+    from tasks.language.recorded_model import ControlModel, silence
 
     if identity.name == "empty":
         return ControlModel(identity, silence)

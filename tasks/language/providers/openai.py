@@ -11,8 +11,7 @@ from schemas.errors import ConfigError
 from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
-from tasks.language.endpoints.extra_headers import secret_variables
+from tasks.language.endpoints.addresses import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
 from tasks.language.providers.contract import (
     ModelChoice,
     ModelProvider,
@@ -95,11 +94,10 @@ def open_endpoint(
 
     Its replicas share the concurrency evenly.
     """
-    from tasks.language.endpoints.call_policy import CallPolicy
     from tasks.language.endpoints.openai_model import OpenAIModel
-    from tasks.language.endpoints.outage import OutagePolicy
+    from tasks.language.endpoints.outage import CallPolicy, OutagePolicy
     from tasks.language.endpoints.sticky_model import StickyModel
-    from tasks.language.system_text import PromptedModel
+    from tasks.language.prompt import PromptedModel
 
     endpoints = [
         endpoint.model_copy(update={"base_url": url, "replicas": ()}) for url in endpoint.replicas

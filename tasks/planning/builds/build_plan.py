@@ -16,22 +16,20 @@ from sandbox.interface import Sandbox
 from sandbox.registry import SANDBOXES
 from schemas.base import Frozen
 from schemas.content_id import content_id, text_digest
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import Limits, ModelEndpoint, ModelIdentity, Sampling
+from schemas.run import EmbedderIdentity, Limits, ModelEndpoint, ModelIdentity, Sampling
 from tasks.benchmarks import known_builds
 from tasks.benchmarks.construction import Construction
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
 from tasks.datasets.located import locate
-from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
-from tasks.language.model_spec import ModelChoice
+from tasks.language.model_spec import EmbedderChoice, ModelChoice, parse_embedder
 from tasks.planning.dataset import find_data, resolved_data
 from tasks.planning.participants.choice import choose
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
+from tasks.storage.new_folder import replace_file
 from tasks.storage.parquet_store import Lake
-from tasks.storage.replaced_file import replace_file
 
 BEGUN, FINISHED = "begun.json", "finished"
 _UNPINNED = "unpinned-"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from schemas.content_id import canonical_json
 from schemas.errors import ConfigError
 from schemas.lake.records import RunRecord
-from schemas.night.comparison import ComparisonRule
-from schemas.night.decision import PREDECESSOR, DecisionRule
+from schemas.night.decision import PREDECESSOR, ComparisonRule, DecisionRule
 from schemas.score import Score
 from tasks.storage.clock import utc_now
 from tasks.storage.parquet_store import listing_again

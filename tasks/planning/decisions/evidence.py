@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schemas.errors import ConfigError, UnknownName
-from schemas.night.decision import DecisionName, DecisionRule, SequencePoint
+from schemas.lake.records import RunEpisode
+from schemas.night.decision import Decision, DecisionName, DecisionRule, SequencePoint
 from schemas.score import Score
 from tasks.metrics.registry import METRICS
-from tasks.planning.chosen_tasks import problem_order
-from tasks.planning.decisions.baseline import Baseline, Place, by_place
+from tasks.planning.dataset import problem_order
+from tasks.planning.decisions.baseline import Baseline, Place, by_place, find_baseline
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
 from warehouse.comparison.sequential import (
     confidence_interval,
@@ -25,6 +26,7 @@ from warehouse.comparison.sequential import (
 
 if TYPE_CHECKING:
     from tasks.planning.plan import RunPlan
+
 
 _MOST_POINTS = 100
 
@@ -275,3 +277,41 @@ def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
     if not rule.metrics and default is None:
         raise ConfigError(f"decide: no metric of {plan.spec.full_setting} has a better direction")
     return tuple(dict.fromkeys(rule.metrics)) or (default or "",)
+
+
+def evidence_for(plan: "RunPlan") -> Evidence | None:
+    """Return the evidence of a run, still without its own scores; None without an early decision.
+
+    The plan is narrowed to the problems that the decision may need. If the run is decided already,
+    the plan is narrowed to the problems that the run has.
+
+    Raises:
+        UsageError: rule and baseline do not fit the run.
+    """
+    rule = plan.request.decide
+    baseline = find_baseline(plan, rule) if rule is not None else None
+    if rule is None or baseline is None:
+        return None
+    evidence = Evidence(plan, rule, baseline)
+    decided = decided_problems(plan, evidence)
+    plan.narrow(evidence.order if decided is None else decided)
+    return evidence
+
+
+def decided_problems(plan: "RunPlan", evidence: Evidence) -> frozenset[str] | None:
+    """Return the problems of a run that the same rule and baseline decided earlier; else None."""
+    rows = plan.lake.read("decisions", Decision, **plan.keys)
+    requested = {
+        (name, evidence.rule.margin, evidence.rule.alpha, evidence.baseline.run.run_id)
+        for name in evidence.metrics
+    }
+    stored = {
+        (row.metric, row.margin, row.alpha, row.baseline_run_id)
+        for row in rows
+        if row.decision is not None
+    }
+    if requested != stored or len(rows) != len(stored):
+        return None
+    return frozenset(
+        row.problem_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+    )

@@ -8,8 +8,8 @@ from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.model_spec import EmbedderChoice, parse_embedder
 from tasks.planning.participants.choice import find_setting, with_connection
 from tasks.planning.request import EvaluationRequest
 

@@ -1,9 +1,13 @@
 """Table `models`: the models of a run, with their prices."""
 
-from schemas.content_id import content_id
-from schemas.lake.records import ModelRecord
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from schemas.content_id import canonical_json, content_id
+from schemas.endpoint_profile import EndpointProfile
+from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
 from schemas.night.cost import Price, RoleCost
-from schemas.run import ModelIdentity
+from schemas.run import ModelIdentity, Sampling
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 
@@ -113,3 +117,63 @@ def batched_roles(plan: RunPlan) -> tuple[str, ...]:
 def _known_record(plan: RunPlan, identity: ModelIdentity) -> ModelRecord | None:
     part = plan.lake.folder("models", model=identity.label) / f"part-{content_id(identity)}.parquet"
     return plan.lake.read_part("models", ModelRecord, part)[0] if part.exists() else None
+
+
+def join_profiles(
+    profiles: dict[str, EndpointProfile], learned: Iterable[tuple[str, EndpointProfile]]
+) -> None:
+    """Merge the profiles that a shard's process learned into `profiles` (role -> profile)."""
+    for role, profile in learned:
+        profiles[role] = profiles[role].joined(profile) if role in profiles else profile
+
+
+def recorded_profiles(
+    before: RunRecord | None, profiles: Mapping[str, EndpointProfile]
+) -> tuple[tuple[str, str], ...]:
+    """Return (role, profile as JSON), sorted by role.
+
+    A role without requests in this invocation keeps the profile of the earlier record.
+    """
+    earlier = dict(before.profiles) if before else {}
+    return tuple(
+        sorted(
+            {
+                **earlier,
+                **{role: canonical_json(profile) for role, profile in profiles.items()},
+            }.items()
+        )
+    )
+
+
+def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
+    """Return the sampling of each role that a model plays, within the bounds of the setting."""
+    return tuple(_samplings(plan))
+
+
+def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
+    spec, setting = plan.spec, plan.benchmark.setting(plan.spec.setting)
+    subject = setting.bounded(spec.sampling)
+    yield _row("subject", spec.subject, subject)
+    if spec.simulator is not None:
+        yield _row("simulator", spec.simulator, setting.simulated(spec.simulator_sampling, subject))
+    for judge in spec.judges:
+        yield _row("judge", judge.judge, judge.sampling, judge.rubric)
+
+
+def _row(
+    role: Literal["subject", "simulator", "judge"],
+    identity: ModelIdentity,
+    sampling: Sampling,
+    rubric: str = "",
+) -> RoleSampling:
+    return RoleSampling(
+        role=role,
+        rubric=rubric,
+        model=identity.label,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        stop=sampling.stop,
+        request=sampling.request,
+        system_prompt=sampling.system_prompt,
+    )

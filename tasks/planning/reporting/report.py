@@ -3,14 +3,19 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from schemas.audit import AuditCounts
+from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
+from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunStatus
+from schemas.night.decision import ComparisonRule
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
 from schemas.score import Score, UnscoredReason
+from tasks.planning.plan import RunPlan
+from tasks.planning.reporting.account import empty_account, find_start_state
+from tasks.storage.home import Home
 
 
 class RunReport(Frozen):
@@ -172,3 +177,93 @@ def forged_because(counts: AuditCounts, max_forged_share: float) -> str | None:
         "where they must fail: `parley show EPISODE` shows the altered tests, the table "
         "`forgery_audit` lists them"
     )
+
+
+def finished_report(plan: RunPlan) -> RunReport:
+    """Return the report of a finished run, made from its record. No request is sent.
+
+    Raises:
+        ParleyError: the run has no record. Call `plan.is_finished()` first.
+    """
+    record = plan.record()
+    if record is None:
+        raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
+    return RunReport(
+        run_id=plan.run_id,
+        title=plan.request.title,
+        setting=record.setting,
+        model=record.model,
+        status=record.status,
+        episodes=record.n_episodes,
+        n_infra=record.n_infra,
+        n_unscored=record.n_unscored,
+        n_truncated=record.n_truncated,
+        n_tampered=record.n_tampered,
+        audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
+        n_refused=record.n_refused,
+        n_empty=record.n_empty,
+        n_cut_off=record.n_cut_off,
+        n_unreadable=record.n_unreadable,
+        adapted=record.adapted,
+        n_quarantined=len(plan.staged.quarantined),
+        docs_path=record.docs_path,
+        work=empty_account(plan, find_start_state(plan, record), record.status),
+    )
+
+
+def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
+    """Return the reports with each run's status and reason as the warehouse shows them.
+
+    Publication itself may withhold a run. A withheld run that a person released is published.
+    """
+    from tasks.planning.reporting.publishing import unpublished_reasons
+
+    withheld = [report.run_id for report in reports if report.status == "withheld"]
+    released = set(withheld) - unpublished_reasons(home, withheld).keys()
+    reports = [
+        report.model_copy(update={"status": "finished"}) if report.run_id in released else report
+        for report in reports
+    ]
+    reasons = unpublished_reasons(
+        home, [report.run_id for report in reports if report.is_published]
+    )
+    return [
+        report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]})
+        if report.run_id in reasons
+        else report
+        for report in reports
+    ]
+
+
+_PART = "rule"
+
+
+def keep_comparison_rule(plan: RunPlan) -> bool:
+    """Write the run's rule to the lake and return True if it changed.
+
+    A request without a family or comparison keeps that of an earlier request.
+    """
+    stored = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
+    default = ComparisonRule(
+        run_id=plan.run_id,
+        benchmark=plan.spec.benchmark,
+        model=plan.spec.label,
+        family=plan.spec.label,
+    )
+    before = stored[0] if stored else default
+    comparison = plan.request.comparison
+    update = (
+        {}
+        if comparison is None
+        else {
+            **comparison.model_dump(),
+            "thresholds": tuple(sorted(comparison.thresholds.items())),
+        }
+    )
+    rule = before.model_copy(
+        update={**update, "family": plan.request.model.family or before.family}
+    )
+    if stored == [rule]:
+        return False
+    plan.lake.write_part("comparison_rules", [rule], _PART, **plan.keys)
+    return True

@@ -17,7 +17,7 @@ from schemas.errors import CorruptRows, SourceUnreadable
 from tasks.storage.files.git_repositories import GitEntry, Repository, run_git
 from tasks.storage.files.tree_changes import FILE, FOLDER, LINK
 from tasks.storage.files.trees import TreeStore
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 LAYOUT = 1
 """Version of the trees' layout. Raise it if a change gives a commit another tree."""

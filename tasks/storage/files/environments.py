@@ -16,13 +16,12 @@ from typing import Self
 
 from pydantic import model_validator
 
-from sandbox.host.python_environment import is_inside, python_roots
-from sandbox.host.python_versions import FoundPython, find_python
+from sandbox.host.python_environment import FoundPython, find_python, is_inside, python_roots
 from sandbox.workspace.interface import ENVIRONMENT_PLACE
 from schemas.base import Frozen
 from schemas.content_id import content_id
 from schemas.errors import SandboxUnavailable
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 _BUILD_S = 900
 _OLDEST = (3, 5)
@@ -63,7 +62,7 @@ class Recipe(Frozen):
             raise ValueError(f"python is {self.python!r}: it must be a version such as 3.11")
         if (int(version[1]), int(version[2])) < _OLDEST:
             raise ValueError(
-                f"python is {self.python}: tests need Python 3.5 or newer. Use pins for such a one"
+                f"python is {self.python}: tests need Python 3.5 or newer. Change the pins"
             )
         for line in self.requirements:
             if not _PIN.fullmatch(line):

@@ -20,7 +20,7 @@ from schemas.errors import CorruptRows, ImageFault, SourceUnreadable
 from schemas.problem import RepoSnapshot
 from tasks.storage.files.checkouts import LAYOUT, Checkouts
 from tasks.storage.files.git_repositories import Repository, run_git
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 PLACE = "/testbed"
 _LAYOUT = 1

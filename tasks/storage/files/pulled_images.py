@@ -20,7 +20,7 @@ from sandbox.backends.docker.pulling import layer_bytes, pull, remove_image
 from sandbox.host.abandoned import pid_namespace, start_time
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, ImageFault, SandboxUnavailable, SourceUnreadable
-from tasks.storage.replaced_file import replace_file
+from tasks.storage.new_folder import replace_file
 
 DISK = "images_gb"
 """Resource that limits the disk space of pulled images."""

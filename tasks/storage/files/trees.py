@@ -6,24 +6,74 @@ only changed files and lists are stored again. Lists are stored after their entr
 every returned digest is still complete. Times, owners and hard links are not stored.
 """
 
+import functools
 import hashlib
 import json
 import os
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox.workspace.interface import Entry, Stamp, StoredFolder, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
-from tasks.storage.disk import naming_full_disk
 from tasks.storage.files.filling import Filling, RecentContents
 from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, open_descriptor, write_all
-from tasks.storage.files.packing import pack, unpack
 from tasks.storage.files.tree_changes import entry_at, replace_entries, tree_changes
+from tasks.storage.home import naming_full_disk
+
+if TYPE_CHECKING:
+    from pyarrow import Codec
+
+
+_PREFIX, _SIZE_BYTES = b"lz4\0", 8
+_MOST_BYTES = 2**32
+"""Largest plausible size of a file. A larger size means damaged bytes: no memory is allocated."""
+
+
+def pack(content: bytes) -> bytes:
+    """Return a content as LZ4, after a prefix and its size.
+
+    The result is a tenth larger than that of zlib, and unpacked ten times as fast.
+    """
+    return b"".join(
+        (
+            _PREFIX,
+            len(content).to_bytes(_SIZE_BYTES, "little"),
+            _codec().compress(content, asbytes=True),
+        )
+    )
+
+
+def unpack(data: bytes) -> bytes:
+    """Return the content of packed bytes, including zlib's from stores of earlier releases.
+
+    Raises:
+        ValueError: the bytes have neither format.
+        OSError: the bytes are damaged.
+    """
+    body = len(_PREFIX) + _SIZE_BYTES
+    if not data.startswith(_PREFIX):
+        try:
+            return zlib.decompress(data)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+    size = int.from_bytes(data[len(_PREFIX) : body], "little")
+    if size > _MOST_BYTES:
+        raise ValueError(f"the stated size of {size} bytes is too large")
+    return _codec().decompress(data[body:], size, asbytes=True)
+
+
+@functools.cache
+def _codec() -> "Codec":
+    from pyarrow import Codec  # imported late, so that commands that open no tree start fast
+
+    return Codec("lz4")
+
 
 _CLOCK_NS = 50_000_000
 """More than one step of a file system's clock. Two changes within one step have equal stamps."""

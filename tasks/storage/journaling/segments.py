@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from tasks.storage.disk import naming_full_disk
+from tasks.storage.home import naming_full_disk
 from warehouse.object_path import ObjectPath
 
 _SUM = b'{"crc":"'

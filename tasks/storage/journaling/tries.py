@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from schemas.errors import ParleyError
-from tasks.storage.disk import naming_full_disk
+from tasks.storage.home import naming_full_disk
 from warehouse.object_path import ObjectPath
 
 _OPEN = "open"

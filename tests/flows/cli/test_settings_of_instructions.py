@@ -11,7 +11,7 @@ import pytest
 
 from tasks.benchmarks.codeif.settings import reviewed_instructions
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME
-from tasks.benchmarks.play import fenced_reference
+from tasks.benchmarks.setting import fenced_reference
 from tests.flows.parley_command import ask, parley, parley_process
 from tests.tasks.benchmarks.codeif.dialogues import sample
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.embedding import Embedding
-from tasks.language.embedder_spec import parse_embedder
+from schemas.run import Embedding
+from tasks.language.model_spec import parse_embedder
 from tasks.storage.home import Home
 from tasks.storage.paid_calls import read_calls
 from tasks.storage.parquet_store import Lake

@@ -14,7 +14,7 @@ import pytest
 
 from flows.night.runtime import Night
 from schemas.errors import ModelUnavailable
-from schemas.night.served import ServedHours
+from schemas.night.serving import ServedHours
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.driver.gpus import machine_devices
 from tasks.language.servers.vllm_settings import VllmSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.host.python_versions import find_python
+from sandbox.host.python_environment import find_python
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, SAMPLE, SLUGS, patch_of
 from tests.tasks.benchmarks.dialogue_swebench.test_unittest_grading import OWN, as_unittest

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from flows.night.preflight.dry_run import estimate
-from flows.night.preflight.memory_builds import known_talks, turns_to_build
+from flows.night.preflight.earlier_usage import known_talks, turns_to_build
 from schemas.dialog import Context, Role, Turn
 from tasks.benchmarks.contract import Staged
 from tasks.planning import plan as planning
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.storage.talk_answers import TalkAnswers
+from tasks.storage.paid_calls import TalkAnswers
 from tests.tasks.benchmarks.unidial.played import sample
 
 N_ROUNDS = 50

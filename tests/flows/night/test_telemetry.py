@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.preflight.collector import ENDPOINT_VARIABLE, find_collector
+from flows.night.preflight.notification_destinations import ENDPOINT_VARIABLE, find_collector
 from schemas.errors import ConfigError
 from tasks.storage.home import Home
 from tasks.storage.journaling.segments import SegmentReader, is_being_written
@@ -275,7 +275,9 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     with pytest.raises(ConfigError, match=r"not shown.*OTEL_EXPORTER_OTLP_HEADERS") as refused:
         find_collector(place, "http://user:hunter2@c:4318", {})
     assert "hunter2" not in str(refused.value)
-    monkeypatch.setattr("flows.night.preflight.collector.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "flows.night.preflight.notification_destinations.find_spec", lambda name: None
+    )
     with pytest.raises(
         ConfigError, match=r"make telemetry` or `pip install 'parley-eval\[telemetry\]'"
     ):
@@ -286,7 +288,9 @@ def test_what_cannot_work_is_refused_before_anything_starts(
 def test_a_missing_package_ends_the_command_with_its_remedy(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.night.preflight.collector.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "flows.night.preflight.notification_destinations.find_spec", lambda name: None
+    )
     monkeypatch.setenv(ENDPOINT_VARIABLE, "http://127.0.0.1:4318")
     refused = parley(home, *SAMPLE, "--model", "control:gold")
     assert refused.code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.doctor import examine
-from flows.night.preflight.toolchains import toolchain_warnings
+from flows.night.preflight.checks import toolchain_warnings
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from schemas.problem import Problem, SuiteKind, TestSuite
 from tasks.storage.home import Home

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from flows.site.matrix import matrices
+from flows.site.matrix import matrices, standing
 from flows.site.pages import render
-from flows.site.standings import standing
 from tests.flows.site.test_site import pages, site
 from tests.warehouse.small_lake import SmallLake
 from warehouse.site_rows import SiteRows

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from flows.site.charts import charts, history_chart
-from flows.site.colours import model_colours
-from flows.site.labels import metric_of, place_names
+from flows.site.labels import metric_of, model_colours, place_names
 from flows.site.pages import render
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.metrics.registry import METRICS
-from warehouse.curves import CurveTable, counts_of, curve_table
+from warehouse.descriptions import CurveTable, counts_of, curve_table
 from warehouse.wide_tables import WideTable
 
 RUN = {"run_id": "varchar", "model": "varchar", "setting": "varchar", "dataset_version": "varchar"}

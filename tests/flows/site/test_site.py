@@ -23,8 +23,8 @@ from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import Run, Value
-from warehouse.checks.context import CheckContext
 from warehouse.checks.docs import _index
+from warehouse.checks.rule import CheckContext
 from warehouse.site_rows import SiteRows
 
 pytestmark = pytest.mark.slow

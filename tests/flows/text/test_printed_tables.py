@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flows.text.agreement import print_agreement
-from flows.text.column_widths import GAP, WIDTH, fitted_widths
+from flows.text.comparison import print_agreement
 from flows.text.listings import printed_listing, reason_lines
+from flows.text.result_table import GAP, WIDTH, fitted_widths
 from flows.text.results import print_rows
 
 LONG = "openai:laboratory/Some-Coder-7B-Instruct-checkpoint-001000"

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.text.result_print import distinct_names, print_table
-from flows.text.result_table import markdown_table, result_tables
+from flows.text.result_table import distinct_names, markdown_table, print_table, result_tables
 from flows.text.results import print_rows
 from tasks.benchmarks.registry import BENCHMARKS
 

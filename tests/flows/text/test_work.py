@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.text.why import explain
-from flows.text.work import difference_text, work_lines, work_markdown
+from flows.text.work import difference_text, explain, work_lines, work_markdown
 from schemas.night.work import Difference, RunWork
 from tasks.storage.home import Home
 from tests.tasks.planning.test_why_rerun import record, with_

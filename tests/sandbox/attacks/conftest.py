@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 from sandbox import registry
 from sandbox.backends.zygote.pool import close_idle
 from sandbox.canary.baits import planted_baits
-from sandbox.host import memory_cgroup
+from sandbox.host import resource_limits
 from sandbox.interface import Sandbox
 from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
@@ -58,7 +58,7 @@ def sandbox(
     # zygotes stay warm between runs, each with a group: what a run left in one is a process, looked
     # for after it
     close_idle()
-    place = memory_cgroup._writable_parent()
+    place = resource_limits._writable_parent()
     assert place is None or list(place[0].glob(f"parley-{os.getpid()}-*")) == []
 
 

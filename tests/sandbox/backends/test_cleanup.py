@@ -17,7 +17,7 @@ import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.unisolated import UnisolatedSandbox
-from sandbox.host import memory_cgroup as cgroups
+from sandbox.host import resource_limits as cgroups
 from sandbox.host.slots import hold_slot
 from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits

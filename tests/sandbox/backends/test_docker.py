@@ -335,7 +335,7 @@ def test_an_image_that_is_not_there_or_cannot_run_is_no_verdict(
     docker: DockerSandbox, docker_daemon: str | None, api: Any
 ):
     missing = f"sha256:{'0' * 64}"
-    with pytest.raises(SandboxUnavailable, match=rf"no image {missing}: docker build"):
+    with pytest.raises(SandboxUnavailable, match=rf"no image {missing}\. Get it: docker build"):
         DockerSandbox(image=missing, base_url=docker_daemon).check()
     with pytest.raises(
         SandboxUnavailable, match=r"no image python@sha256:.*docker pull python@sha256:"

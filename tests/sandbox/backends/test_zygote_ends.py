@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.host import abandoned, memory_cgroup
+from sandbox.host import abandoned, resource_limits
 from tests.sandbox.backends.test_cleanup import own_cgroups
 from tests.sandbox.host.test_secrets import NEEDS_NUMPY, SCRIPT, run_as_nobody
 
@@ -74,7 +74,7 @@ def test_no_zygote_outlives_its_process(
         parent.wait()
     while own_cgroups(parent.pid):  # the last of its processes may still be on their way out
         assert time.monotonic() < deadline
-        memory_cgroup.remove_abandoned()  # as the next Parley does
+        resource_limits.remove_abandoned()  # as the next Parley does
 
 
 def test_an_ordinary_users_zygote_isolates(bubblewrap: BubblewrapSandbox) -> None:

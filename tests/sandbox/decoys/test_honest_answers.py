@@ -17,7 +17,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.recording import import_recording
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 from tests.bench.references import MBPP_FAULTS, reference_programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.decoys.auditing import audit_program
-from sandbox.decoys.patches import audit_patch
+from sandbox.decoys.auditing import audit_patch, audit_program
 from sandbox.judging.patched_repository import PatchProgram
 from sandbox.judging.runners.programs import RepositoryProgram
 from sandbox.workspace.interface import TreeBounds

@@ -17,8 +17,8 @@ import pytest
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap.tool import why_no_sandbox
 from sandbox.host import capacity as host_capacity
-from sandbox.host import memory_cgroup, slots
-from sandbox.host.shortage import sandbox_fault
+from sandbox.host import resource_limits, slots
+from sandbox.host.capacity import sandbox_fault
 from sandbox.host.slots import alone, hold_slot, slot_count
 from sandbox.judging import infra_faults
 from sandbox.judging.function_tests import run_function_tests
@@ -33,7 +33,7 @@ MIB = 1024 * 1024
 @contextmanager
 def group_with(limit_mb: int) -> Iterator[Path]:
     """A memory cgroup of our own with a limit, for processes of a test."""
-    place = memory_cgroup._writable_parent()
+    place = resource_limits._writable_parent()
     if place is None or place[1] != 1:
         pytest.skip(
             "no memory cgroup (version 1) is writable here: a machine that is short cannot be made"
@@ -46,7 +46,7 @@ def group_with(limit_mb: int) -> Iterator[Path]:
                 (folder / name).write_text(str(limit_mb * MIB))
         yield folder
     finally:
-        memory_cgroup._remove(folder)
+        resource_limits._remove(folder)
 
 
 def said_inside(group: Path, program: str, *arguments: str) -> str:
@@ -59,10 +59,12 @@ def said_inside(group: Path, program: str, *arguments: str) -> str:
 
 
 def test_the_memory_bound_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    if memory_cgroup._writable_parent() is not None:
-        assert "bounds all processes of a program together" in memory_cgroup.describe_memory_bound()
-    monkeypatch.setattr(memory_cgroup, "_writable_parent", lambda: None)
-    assert "each process of a program, not their sum" in memory_cgroup.describe_memory_bound()
+    if resource_limits._writable_parent() is not None:
+        assert (
+            "bounds all processes of a program together" in resource_limits.describe_memory_bound()
+        )
+    monkeypatch.setattr(resource_limits, "_writable_parent", lambda: None)
+    assert "each process of a program, not their sum" in resource_limits.describe_memory_bound()
 
 
 def test_there_are_as_many_slots_as_cpus() -> None:

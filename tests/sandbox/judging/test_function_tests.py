@@ -118,7 +118,7 @@ def f():
         children.append(child)
     return 1 if all(os.waitpid(c, 0)[1] == 0 for c in children) else 0
 """
-    from sandbox.host.memory_cgroup import memory_cgroup
+    from sandbox.host.resource_limits import memory_cgroup
 
     with memory_cgroup(1 << 28) as group:
         if group is None:

@@ -14,9 +14,13 @@ from sandbox.interface import Sandbox
 from sandbox.judging.joint_run import run_together, run_variants
 from sandbox.judging.judged_run import PythonTests
 from sandbox.judging.runners.programs import StatementProgram, UnittestProgram
-from sandbox.judging.runners.python_tests import assert_tests, check_tests, statement_tests
+from sandbox.judging.runners.python_tests import (
+    assert_tests,
+    check_tests,
+    statement_tests,
+    unittest_tests,
+)
 from sandbox.judging.runners.run import run_answer, run_tests
-from sandbox.judging.runners.unittest_tests import unittest_tests
 from schemas.run import Limits
 from schemas.verdict import FailureReason, ProgramVerdict
 from tests.sandbox.plain.corpora import codeif_functions

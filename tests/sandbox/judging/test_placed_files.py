@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.judging.runners.placed_files import definition_lines, placed, with_answer, with_tests
-from schemas.placing import AddedTest, Definition, Placing
+from schemas.problem import AddedTest, Definition, Placing
 
 FILE = """import os
 

@@ -14,9 +14,9 @@ from sandbox.judging.runners.programs import (
     TestProgram,
     UnittestProgram,
 )
+from sandbox.judging.runners.python_tests import method_names
 from sandbox.judging.runners.run import run_tests
 from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
-from sandbox.judging.runners.unittest_tests import method_names
 from schemas.errors import Unscorable
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict

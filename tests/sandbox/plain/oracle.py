@@ -27,7 +27,7 @@ from sandbox.host.python_environment import (
     interpreter,
     python_roots,
 )
-from sandbox.host.rlimits import prlimit_argv, required_tool
+from sandbox.host.resource_limits import prlimit_argv, required_tool
 from sandbox.judging.runners.compiled_tests import runtime_limits
 from sandbox.judging.runners.programs import (
     AssertProgram,

@@ -13,8 +13,7 @@ from schemas.episode import Step, StopReason
 from schemas.score import Score
 from tasks.benchmarks.advanced import CastRequest, Play, fenced_reference, scripted_chat
 from tasks.benchmarks.contract import About, ScoreRequest, Scores, Setting, Staged
-from tasks.dialogue.seats import Cast, Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Cast, Stop, Transcript
 from tasks.language.embedding import TextVectors
 from tasks.metrics.registry import metric
 from tests.tasks.benchmarks import smallest

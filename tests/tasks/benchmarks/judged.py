@@ -30,7 +30,7 @@ from tasks.benchmarks.contract import (
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 from tasks.metrics.registry import metric
 from tests.problems import simple_problem
 

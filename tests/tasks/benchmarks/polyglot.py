@@ -28,7 +28,7 @@ from tasks.benchmarks.contract import (
     TestRun,
 )
 from tasks.benchmarks.program_runs import Tree
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 from tasks.storage.files.source_trees import tree_digests
 
 NAME, METRIC = "polyglot", "pass_at_1"

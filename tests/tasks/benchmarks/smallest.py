@@ -23,7 +23,7 @@ from tasks.benchmarks.contract import (
     Staged,
     TestRun,
 )
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 
 NAME, METRIC = "smallest", "pass_at_1"
 

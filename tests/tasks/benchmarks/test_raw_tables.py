@@ -4,8 +4,7 @@ import csv
 import json
 from pathlib import Path
 
-from tasks.benchmarks.raw_lines import Fault, Line
-from tasks.benchmarks.raw_tables import read_csv
+from tasks.benchmarks.raw_rows import Fault, Line, read_csv
 
 
 def test_a_row_of_another_width_is_a_fault_of_its_own_and_one_of_the_file_ends_it(

@@ -12,7 +12,7 @@ from schemas.errors import UsageError
 from tasks.checkpoints.folders import find_folders, find_recordings
 from tasks.checkpoints.source import CheckpointSource
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
-from tasks.storage.file_digests import FileDigests
+from tasks.storage.home_records import FileDigests
 from tests.tasks.checkpoints.weight_folders import (
     LONG_AGO_S,
     MINUTE_S,

@@ -14,7 +14,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from schemas.night.checkpoint import Checkpoint
-from tasks.checkpoints.record import known_checkpoints, record_checkpoints
+from tasks.checkpoints.evaluated import known_checkpoints, record_checkpoints
 from tasks.checkpoints.scan import Scan, scan_sources
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.home import Home

@@ -12,7 +12,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
 

@@ -12,8 +12,7 @@ from schemas.errors import ModelUnavailable
 from schemas.run import Sampling
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.coding_subject import CodingSubject
-from tasks.dialogue.seats import Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.chat_model import Completion
 from tests.tasks.dialogue.feedback_seats import (
     SUITE,

@@ -8,9 +8,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, ModelUnavailable
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.seats import Cast, Seat, Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Cast, Ending, Seat, Stop, Transcript, play_dialogue
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
 
 

@@ -11,10 +11,13 @@ from schemas.episode import Step, StopReason
 from schemas.feedback import Feedback
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
-from tasks.dialogue.seats import Stop
-from tasks.dialogue.simulated_feedback import FeedbackPrompt, SimulatedFeedback
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Stop, Transcript
+from tasks.dialogue.simulated_feedback import (
+    FeedbackEnvironment,
+    FeedbackPrompt,
+    Observation,
+    SimulatedFeedback,
+)
 from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
 
 

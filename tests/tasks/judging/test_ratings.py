@@ -7,13 +7,13 @@ import pytest
 
 from schemas.errors import SourceUnreadable
 from schemas.problem import QuarantinedRow
-from schemas.rating import Rating
+from schemas.verdict import Rating
 from tasks.judging.rating_file import COLUMNS
-from tasks.judging.rating_scales import RatingScale, scales_of
 from tasks.judging.ratings import import_ratings
+from tasks.judging.rubric import RatingScale, scales_of
 from tasks.storage.home import Home
+from tasks.storage.home_records import note_reviewed
 from tasks.storage.parquet_store import Lake
-from tasks.storage.reviewed import note_reviewed
 from tests.tasks.benchmarks.judged import CLEAR, WHOLE
 from tests.warehouse.small_lake import SmallLake
 

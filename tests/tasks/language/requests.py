@@ -10,8 +10,8 @@ from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 
 MOCK = ModelIdentity(provider="openai", name="mock", revision="r1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.language.code_block import first_python_block, upstream_v0_cleanup
+from tasks.language.markdown_code import first_python_block, upstream_v0_cleanup
 
 
 @pytest.mark.parametrize(

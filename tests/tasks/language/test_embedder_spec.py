@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, UnknownName, UsageError
-from tasks.language import embedder_spec
-from tasks.language.embedder_spec import BGE_M3, parse_embedder
+from tasks.language import model_spec
+from tasks.language.model_spec import BGE_M3, parse_embedder
 
 
 def test_an_endpoints_embedder_is_pinned_by_its_revision_or_by_the_day() -> None:
@@ -27,9 +27,9 @@ def test_an_endpoints_embedder_is_pinned_by_its_revision_or_by_the_day() -> None
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """FlagEmbedding counts as installed."""
     monkeypatch.setattr(
-        embedder_spec, "find_spec", lambda name: sys if name == "FlagEmbedding" else None
+        model_spec, "find_spec", lambda name: sys if name == "FlagEmbedding" else None
     )
-    monkeypatch.setattr(embedder_spec, "version", lambda name: "1.4.2")
+    monkeypatch.setattr(model_spec, "version", lambda name: "1.4.2")
 
 
 @pytest.mark.usefixtures("installed")
@@ -76,6 +76,6 @@ def test_a_wrong_spec_is_told_with_its_remedy(
 
 
 def test_without_flagembedding_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedder_spec, "find_spec", lambda name: None)
+    monkeypatch.setattr(model_spec, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="FlagEmbedding is not installed; run pip install"):
         parse_embedder("bge-m3")

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint
+from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.language.embedding import TEXTS_A_REQUEST, EmbedderAccess, check_embedder, open_embedder
-from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.outage import CallPolicy
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server, vector_of
 
 IDENTITY = EmbedderIdentity(provider="openai", name=MODEL, revision="1")

@@ -12,7 +12,7 @@ from tasks.language.providers.registry import PROVIDERS, is_control, is_served_h
 from tests.own_files import own_files, relative
 
 NAMES = {*PROVIDERS.built_in, *(f"{name}:" for name in PROVIDERS.built_in)}
-OF_EMBEDDERS = {"schemas/embedding.py", "tasks/language/embedder_spec.py"}
+OF_EMBEDDERS = {"schemas/run.py", "tasks/language/model_spec.py"}
 """Embedders have specs of their own."""
 
 

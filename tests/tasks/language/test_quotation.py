@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tasks.language.quotation import (
+from tasks.language.prompt import (
     MARK_LENGTH,
     backticks_for,
     json_line,

@@ -1,6 +1,6 @@
 """The fixed order of problems, which subsamples and decided runs share."""
 
-from tasks.planning.chosen_tasks import problem_order
+from tasks.planning.dataset import problem_order
 
 NAMES = tuple(f"p{i}" for i in range(60))
 

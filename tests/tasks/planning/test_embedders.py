@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
-from schemas.run import ModelIdentity, RunSpec
+from schemas.run import EmbedderIdentity, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Setting
 from tasks.planning.participants.embedders import choose_embedder
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, key_names

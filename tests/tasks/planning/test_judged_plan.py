@@ -152,7 +152,7 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         )
         done = run_stage(JudgeStage(owing, judgements, wanted, lambda: (context, client)))
     assert (done.error, len(_deaths), len(server.bodies) - n_before) == (None, 1, N_DISTINCT)
-    assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
+    assert (done.n_new, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
     told = estimate(owing)
     assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (
         0,

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.commands.role_options import RoleValues
-from flows.cli.commands.role_requests import simulator_request
+from flows.cli.commands.role_options import RoleValues, simulator_request
 from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
 from flows.night.preflight.dry_run import estimate
 from flows.text.dry_run import show_dry_run

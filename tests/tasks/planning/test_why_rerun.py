@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 
 from schemas.content_id import canonical_json
 from schemas.dialog import Dialog, Role, Turn
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
-from schemas.run import AgentIdentity, Limits, ModelIdentity, RubricJudge, RunSpec, Sampling
+from schemas.run import (
+    AgentIdentity,
+    EmbedderIdentity,
+    Limits,
+    ModelIdentity,
+    RubricJudge,
+    RunSpec,
+    Sampling,
+)
 from tasks.planning.why_rerun import (
     ROWS_NAMED,
     compare,

@@ -6,8 +6,8 @@ import pytest
 
 from schemas.dialog import Dialog
 from schemas.errors import CorruptRows
-from tasks.storage.contexts import context_lengths, context_of, write_contexts
 from tasks.storage.parquet_store import Lake
+from tasks.storage.staged_rows import context_lengths, context_of, write_contexts
 from tests.tasks.benchmarks.long_talk import stage
 
 

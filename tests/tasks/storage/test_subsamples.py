@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasks.storage.subsamples import StoredShare, StoredShares
+from tasks.storage.home_records import StoredShare, StoredShares
 
 
 def test_a_run_keeps_its_first_share_and_a_night_its_last(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.storage.talk_answers import TalkAnswers, built_talks
+from tasks.storage.paid_calls import TalkAnswers, built_talks
 from tests.own_files import ROOT
 
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from tasks.storage.talk_answers import TalkAnswers
+from tasks.storage.paid_calls import TalkAnswers
 
 async def hold():
     answers = TalkAnswers(Path(sys.argv[1]))

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from schemas.content_id import text_digest
-from schemas.embedding import EmbedderIdentity, Embedding
 from schemas.errors import ModelUnavailable
+from schemas.run import EmbedderIdentity, Embedding
 from tasks.language.embedding import TEXTS_A_REQUEST
 from tasks.storage.home import Home
 from tasks.storage.migration import migrate_lake

@@ -27,12 +27,11 @@ from tasks.benchmarks.contract import (
     Staged,
     TestRun,
 )
-from tasks.benchmarks.play import CastRequest, Play
+from tasks.benchmarks.setting import CastRequest, Play
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.programs import ProgramRunner
-from tasks.dialogue.seats import Cast, Stop
-from tasks.dialogue.transcript import Transcript
-from tasks.language.code_block import first_python_block
+from tasks.dialogue.engine import Cast, Stop, Transcript
+from tasks.dialogue.tools import ProgramRunner
+from tasks.language.markdown_code import first_python_block
 from tests.problems import simple_problem
 
 NAME, MODULE = "rounds", "tests.tasks.worker.coding_rounds"

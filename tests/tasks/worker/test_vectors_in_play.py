@@ -13,7 +13,7 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.stage import run_stage
 from tasks.language.embedding import EmbedderAccess
-from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schemas.content_id import canonical_json
 from schemas.lake.records import NightRecord, RunEpisode, RunRecord
-from schemas.night.comparison import ComparisonRule
+from schemas.night.decision import ComparisonRule
 from schemas.run import ModelIdentity, RubricJudge, RunSpec
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_lake import SmallLake

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from warehouse.comparison.change import Change, Trend, change, trend
+from warehouse.comparison.history import Change, Trend, change, trend
 
 
 def test_a_series_that_always_rises_has_the_least_p_value_of_its_length() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warehouse.comparison.change import change, is_steady, trend
 from warehouse.comparison.events import with_night_events, with_pair_events
+from warehouse.comparison.history import change, is_steady, trend
 from warehouse.comparison.paired import ALPHA, adjusted, mcnemar
 
 Row = dict[str, Any]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tasks.planning.chosen_tasks import problem_order
+from tasks.planning.dataset import problem_order
 from tests.bench.sequence import wins_and_losses
-from warehouse.comparison.night_decisions import hold_together
+from warehouse.comparison.decisions import hold_together
 from warehouse.comparison.sequential import Decision, confidence_interval, decide, e_values
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

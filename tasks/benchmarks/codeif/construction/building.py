@@ -12,12 +12,16 @@ from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.run import Sampling
-from tasks.benchmarks.codeif.construction.base_task import PROMPTS, FunctionTask
+from tasks.benchmarks.codeif.construction.base_task import (
+    PROMPTS,
+    FunctionTask,
+    Pair,
+    Rejection,
+    Verification,
+)
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
-from tasks.benchmarks.codeif.construction.comments import comments_of
-from tasks.benchmarks.codeif.construction.drafts import Pair, Rejection, Verification
+from tasks.benchmarks.codeif.construction.comments import comments_of, k_centres
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
-from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import (
     Cell,
@@ -28,9 +32,9 @@ from tasks.benchmarks.construction import (
     Role,
 )
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import parse_object
+from tasks.benchmarks.raw_rows import parse_object
 from tasks.benchmarks.setting import Option, Options
-from tasks.judging.rating_scales import RatingScale
+from tasks.judging.rubric import RatingScale
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill
 

@@ -1,12 +1,14 @@
 """Review comments, an input of `parley build codeif-tasks` beside base tasks."""
 
+from collections.abc import Sequence
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.dialog import Context, Role, Turn
 from schemas.problem import QuarantinedRow
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import (
+from tasks.benchmarks.raw_rows import (
     BadRow,
     Fault,
     parse_object,
@@ -14,6 +16,10 @@ from tasks.benchmarks.raw_lines import (
     read_lines,
     relative_name,
 )
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import Vector
+
 
 CONSTRUCTION = "construction"
 """Dataset version of base tasks with review comments."""
@@ -69,3 +75,28 @@ def _comment(raw: dict[str, Any]) -> str:
     if not comment.strip():
         raise BadRow("blank_text", "the comment is blank")
     return comment
+
+
+def k_centres(vectors: "Sequence[Vector]", k: int) -> tuple[int, ...]:
+    """Return the indices of `k` vectors, each the farthest from those selected before.
+
+    The first vector is always selected. Of equally far vectors the first is selected. With at most
+    `k` vectors, all are selected.
+
+    Args:
+        vectors: vectors of length 1, so that distance falls as the dot product grows.
+        k: number of vectors to select.
+
+    Source: Sener and Savarese 2018, algorithm 1.
+    """
+    if not vectors or k < 1:
+        return ()
+    chosen, farthest = [0], 0
+    nearest = [-inf] * len(vectors)
+    while len(chosen) < min(k, len(vectors)):
+        for n, vector in enumerate(vectors):
+            nearest[n] = max(nearest[n], float(vector @ vectors[farthest]))
+        nearest[farthest] = inf  # never select it again
+        farthest = min(range(len(vectors)), key=nearest.__getitem__)
+        chosen.append(farthest)
+    return tuple(chosen)

@@ -4,13 +4,19 @@ import re
 from collections.abc import Sequence
 
 from schemas.dialog import Role
-from tasks.benchmarks.codeif.construction.base_task import PROMPTS, BaseTask
-from tasks.benchmarks.codeif.construction.drafts import Draft, Pair, Rejection, Verification
+from tasks.benchmarks.codeif.construction.base_task import (
+    PROMPTS,
+    BaseTask,
+    Draft,
+    Pair,
+    Rejection,
+    Verification,
+)
 from tasks.benchmarks.codeif.raw_row import OWN_REASONS
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
-from tasks.benchmarks.raw_lines import BadRow, parse_object, validated
+from tasks.benchmarks.raw_rows import BadRow, parse_object, validated
 from tasks.language.chat_model import Message
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 from tasks.language.prompt import fill
 
 MOST_REPAIRS = 2

@@ -16,9 +16,15 @@ from schemas.dialog import MISSING, Dialog
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Sampling
-from tasks.benchmarks.codeif.construction.base_task import DESCRIPTIONS, PROMPTS, report
+from tasks.benchmarks.codeif.construction.base_task import (
+    DESCRIPTIONS,
+    PROMPTS,
+    Draft,
+    Rejection,
+    Verification,
+    report,
+)
 from tasks.benchmarks.codeif.construction.building import REJECTED, rejection_row, review
-from tasks.benchmarks.codeif.construction.drafts import Draft, Rejection, Verification
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.repositories.repository import (
     CONSTRUCTION_REPOSITORIES,

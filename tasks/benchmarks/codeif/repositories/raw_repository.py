@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from tasks.benchmarks.codeif.raw_row import OWN_REASONS, Tests, check_turns, strategy_validator
 from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, strategy_slots
-from tasks.benchmarks.raw_lines import Text, validated
+from tasks.benchmarks.raw_rows import Text, validated
 
 _LONGEST_FILE = 10_000_000
 """Maximum number of lines in a file."""

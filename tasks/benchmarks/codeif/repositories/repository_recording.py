@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.repositories.raw_repository import StrategyName
-from tasks.benchmarks.raw_lines import Fault, parse_object, read_lines
+from tasks.benchmarks.raw_rows import Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
 
 LEVEL_1 = "level_1"

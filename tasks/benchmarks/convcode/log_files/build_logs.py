@@ -22,8 +22,7 @@ from schemas.feedback import (
     VerbalFeedback,
 )
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
-from tasks.benchmarks.convcode.log_files.log_names import (
+from tasks.benchmarks.convcode.log_files.log_folder import (
     EVAL_SUFFIX,
     LogName,
     eval_file,
@@ -31,8 +30,9 @@ from tasks.benchmarks.convcode.log_files.log_names import (
     parse_log_name,
 )
 from tasks.benchmarks.convcode.programs import code_of
+from tasks.benchmarks.convcode.prompts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
 from tasks.benchmarks.convcode.settings import LIVE, feedback_turns
-from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.program_runs import python_program
 from tasks.benchmarks.results import Build, FinishedRun
 
 _NAMED = 10

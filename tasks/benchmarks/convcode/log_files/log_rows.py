@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from schemas.errors import SourceUnreadable
 from schemas.feedback import Feedback
-from tasks.benchmarks.convcode.feedback_texts import NO_SYNTAX_ERRORS
+from tasks.benchmarks.convcode.prompts import NO_SYNTAX_ERRORS
 from tasks.benchmarks.convcode.raw_row import RAW
-from tasks.benchmarks.raw_lines import BadRow, Fault, Text, parse_object, read_lines, validated
+from tasks.benchmarks.raw_rows import BadRow, Fault, Text, parse_object, read_lines, validated
 
 
 class FirstAnswer(BaseModel):

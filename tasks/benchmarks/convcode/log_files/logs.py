@@ -9,9 +9,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.feedback import FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION, Problem
-from tasks.benchmarks.convcode.feedback_texts import compose
-from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, find_logs
-from tasks.benchmarks.convcode.log_files.log_names import eval_file
+from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, eval_file, find_logs
 from tasks.benchmarks.convcode.log_files.log_rows import (
     FirstAnswer,
     LogRow,
@@ -19,6 +17,7 @@ from tasks.benchmarks.convcode.log_files.log_rows import (
     read_passed,
     read_rows,
 )
+from tasks.benchmarks.convcode.prompts import compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
 
 EXTRA_CALLS = 3

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.content_id import content_id
-from schemas.persona import ExpertiseLevel, Persona
+from schemas.dialog import ExpertiseLevel, Persona
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Sampling
 from tasks.benchmarks.construction import (
@@ -35,9 +35,8 @@ from tasks.benchmarks.talk2code.stage import (
     SOURCE,
     persona_of,
 )
-from tasks.benchmarks.talk2code.user.guidelines import guideline_text
-from tasks.benchmarks.talk2code.user.personas import bundled_personas, persona_file
-from tasks.judging.rating_scales import RatingScale
+from tasks.benchmarks.talk2code.user.personas import bundled_personas, guideline_text, persona_file
+from tasks.judging.rubric import RatingScale
 
 DIALOGUES, REJECTED = "dialogues.jsonl", "rejected.json"
 """Files of the build. The name of the second does not end in `.jsonl`, since it is not data."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from schemas.persona import ExpertiseLevel
-from tasks.benchmarks.raw_lines import Text
+from schemas.dialog import ExpertiseLevel
+from tasks.benchmarks.raw_rows import Text
 from tasks.benchmarks.talk2code.languages import LANGUAGES, has_code
-from tasks.benchmarks.talk2code.user.guidelines import Guideline, guideline_of, terms_in
+from tasks.benchmarks.talk2code.user.personas import Guideline, guideline_of, terms_in
 
 COVERAGE = 0.2
 """Minimum share of the statement's words that the dialogue must contain."""

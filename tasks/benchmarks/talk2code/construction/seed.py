@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas.content_id import content_id
-from tasks.benchmarks.raw_lines import BadRow, Text, validated
+from tasks.benchmarks.raw_rows import BadRow, Text, validated
 from tasks.benchmarks.talk2code.construction.colbench import NoTask, read_task
 from tasks.benchmarks.talk2code.construction.humaneval import (
     UnreadableTests,

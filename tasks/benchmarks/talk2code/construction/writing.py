@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from schemas.dialog import Role
+from schemas.dialog import Persona, Role
 from schemas.errors import Unscorable
-from schemas.persona import Persona
 from schemas.verdict import Outcome
 from tasks.benchmarks.construction import ConstructionRequest
 from tasks.benchmarks.talk2code.construction.dialogue_rules import (
@@ -19,7 +18,7 @@ from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     violations,
 )
 from tasks.benchmarks.talk2code.languages import Language, combined_run, delivered_program
-from tasks.benchmarks.talk2code.user.guidelines import Guideline
+from tasks.benchmarks.talk2code.user.personas import Guideline
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
 

@@ -3,24 +3,29 @@
 The paper calls this the objective evaluation.
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from schemas.dialog import Role
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.dialog import Dialog, Role
 from schemas.episode import Episode
+from schemas.problem import Problem
 from schemas.score import UnscoredReason, worst_of
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.benchmarks.talk2code.measures.entities import (
-    REFERENCE,
-    Entities,
-    Sets,
-    entity_set,
-    noted_entities,
-    reference_text,
+from tasks.benchmarks.setting import Options
+from tasks.benchmarks.talk2code.options import (
+    ENTITY_SOURCE,
+    REFERENCE_TEXT,
+    SATISFACTION,
+    counting_of,
+    probability_of,
 )
-from tasks.benchmarks.talk2code.options import SATISFACTION, counting_of, probability_of
+from tasks.benchmarks.talk2code.stage import ENTITIES, REFERENCE_ENTITIES
 from tasks.metrics.intent_alignment import (
     entity_consistency,
     entity_match_density,
@@ -35,6 +40,48 @@ from tasks.metrics.registry import Metric
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
+
+
+REFERENCE = 0
+"""Round number that represents the reference."""
+Sets = Mapping[int, frozenset[str]]
+"""Round -> entities of its reply. The key `REFERENCE` has the reference's entities."""
+
+
+class Entities(Frozen):
+    """What a text names."""
+
+    entities: tuple[Annotated[str, Field(max_length=40)], ...] = Field(max_length=20)
+
+
+def entity_set(names: Sequence[str]) -> frozenset[str]:
+    """Normalise entities for comparison: lower case, single spaces."""
+    return frozenset(" ".join(name.lower().split()) for name in names) - {""}
+
+
+def reference_text(problem: Problem, options: Options) -> str:
+    """Return the text to compare replies with: the reference program, or statement and program."""
+    program = problem.reference_code.strip("\n")
+    return program if options[REFERENCE_TEXT] == "answer" else f"{problem.prompt}\n\n{program}"
+
+
+def noted_entities(dialog: Dialog, options: Options) -> Sets | None:
+    """Return the entities that a person noted in a golden dialogue.
+
+    Returns None if the option `entities` selects the judge, or if a reply has no note.
+    """
+    if options.get(ENTITY_SOURCE) != "notes":
+        return None
+    notes = {
+        turn.turn: dict(turn.labels).get(ENTITIES)
+        for turn in dialog.turns
+        if turn.role is Role.ASSISTANT
+    }
+    notes[REFERENCE] = dict(dialog.labels).get(REFERENCE_ENTITIES)
+    if any(note is None for note in notes.values()):
+        return None
+    return {turn: frozenset(json.loads(note or "[]")) for turn, note in notes.items()}
+
 
 BY_ENTITIES: tuple[Metric[..., float | None], ...] = (entity_consistency, entity_satisfaction)
 BY_MEANING: tuple[Metric[..., float | None], ...] = (semantic_consistency, semantic_satisfaction)

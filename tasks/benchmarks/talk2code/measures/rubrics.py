@@ -6,12 +6,11 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role
+from schemas.dialog import Dialog, ExpertiseLevel, Role
 from schemas.episode import Episode
-from schemas.persona import ExpertiseLevel
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.measures.entities import (
+from tasks.benchmarks.talk2code.measures.alignment import (
     REFERENCE,
     Entities,
     entity_set,
@@ -24,8 +23,7 @@ from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL
 from tasks.judging.drift import DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
-from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_messages, quote_text
+from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
 
 
 class Experience(Frozen):

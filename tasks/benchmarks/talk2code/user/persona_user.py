@@ -9,12 +9,11 @@ from schemas.episode import Step, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
-from tasks.dialogue.seats import Stop
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import Messages, Unreadable, ask_until_read
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 from tasks.language.prompt import fill
-from tasks.language.spent import spent
+from tasks.language.sends import spent
 
 TRIES = 3
 WORDINGS, LEAKS = "wordings", "wordings_with_code"

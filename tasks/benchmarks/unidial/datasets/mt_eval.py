@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     RawDialog,

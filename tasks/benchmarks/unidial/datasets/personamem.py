@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, attempt, read_objects
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,

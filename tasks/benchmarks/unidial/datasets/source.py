@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from tasks.benchmarks.raw_lines import BadRow, Fault, parse_object, read_lines
+from tasks.benchmarks.raw_rows import BadRow, Fault, parse_object, read_lines
 from tasks.benchmarks.templates import Template
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 

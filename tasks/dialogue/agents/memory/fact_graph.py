@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.dialogue.agents.memory.pagerank import pagerank
+from tasks.dialogue.agents.memory.hipporag import pagerank
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from scipy.sparse import coo_array
+
 from tasks.dialogue.agents.contract import Agent
 from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
@@ -31,6 +34,7 @@ from tasks.language.prompt import fill
 if TYPE_CHECKING:
     from tasks.dialogue.agents.memory.fact_graph import Fact
     from tasks.language.embedding import Vector
+
 
 NAME = "hipporag"
 
@@ -123,3 +127,40 @@ AGENT = Agent(
     calls_per_context_round=1,
     needs_embedder=True,
 )
+
+
+TOLERANCE, MOST_ROUNDS = 1e-9, 200
+
+
+def pagerank(
+    n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[float], damping: float
+) -> tuple[float, ...]:
+    """Return the stationary distribution of a random walk that restarts at the seeds.
+
+    Args:
+        n: Number of nodes, 1 or more.
+        edges: (node, node) -> weight. Each edge counts in both directions.
+        seeds: Restart weight of each node. Not all may be 0.
+        damping: Probability of continuing along an edge, at least 0 and below 1. From a node
+            without edges the walk always restarts.
+
+    Returns:
+        Share of each node. The sum is 1.
+    """
+    weights = np.asarray(seeds, dtype=float)
+    start = weights / weights.sum()
+    pairs = np.array([*edges, *((b, a) for a, b in edges)], dtype=int).reshape(-1, 2)
+    values = np.array([*edges.values(), *edges.values()], dtype=float)
+    graph = coo_array((values, (pairs[:, 1], pairs[:, 0])), shape=(n, n)).tocsr()
+    leaving = np.asarray(graph.sum(axis=0)).ravel()
+    share = np.divide(1.0, leaving, out=np.zeros(n), where=leaving > 0)
+    rank = start
+    for _ in range(MOST_ROUNDS):
+        moved = (
+            damping * (graph @ (rank * share) + rank[leaving == 0].sum() * start)
+            + (1 - damping) * start
+        )
+        if np.abs(moved - rank).sum() < TOLERANCE:
+            return tuple(moved.tolist())
+        rank = moved
+    return tuple(rank.tolist())

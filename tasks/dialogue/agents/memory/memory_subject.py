@@ -21,12 +21,10 @@ from schemas.errors import ConfigError
 from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
 from tasks.dialogue.agents.memory.shared_talk import SharedTalk, mark_shared
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.tools import observe
-from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Message
-from tasks.language.prompt import PromptTexts, fill
-from tasks.language.quotation import json_line
+from tasks.language.prompt import PromptTexts, fill, json_line
 
 if TYPE_CHECKING:
     from tasks.language.embedding import TextVectors, Vector

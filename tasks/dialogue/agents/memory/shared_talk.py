@@ -14,7 +14,7 @@ from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.run import Sampling
 from tasks.dialogue.agents.contract import TalkAnswers
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Transcript
 from tasks.language.chat_model import Message
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sandbox.workspace.interface import programs_of
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
-from tasks.dialogue.agents.repository.background_workspace import open_in_background
+from tasks.dialogue.agents.repository.conversation import open_in_background
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySeat
 from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill

@@ -3,16 +3,22 @@
 It is derived from the steps alone, so a resumed dialogue shows the same as an uninterrupted one.
 """
 
+import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
+from sandbox.workspace.interface import CommandResult
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
 from tasks.dialogue.agents.repository.labels import CALL, DROPPED, EMPTY, MALFORMED, MOST_SIZE
 from tasks.dialogue.agents.repository.tools import SENT
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Transcript
+from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import Completion, Message
 
 _LEFT_OUT = "[an old observation, left out since the context is full]"
@@ -204,3 +210,54 @@ def _call_fault(content: str) -> str:
     except (ValueError, RecursionError) as error:
         return f"it is no valid JSON ({error})"
     return "it stands in the answer's text"
+
+
+class OpeningWorkspace:
+    """Workspace that waits until it is open. See `tasks.dialogue.workspaces.SeatWorkspace`.
+
+    If opening fails, each use raises the error. An OSError becomes SandboxUnavailable, since a tool
+    would take it for an error of its file.
+    """
+
+    def __init__(self, opened: asyncio.Task[SeatWorkspace]) -> None:
+        self._opened = opened
+
+    async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
+        return await (await self._workspace()).shell(command, limits)
+
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> CommandResult:
+        return await (await self._workspace()).run(argv, limits, stdin=stdin)
+
+    async def read(self, path: str) -> bytes:
+        return await (await self._workspace()).read(path)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await (await self._workspace()).write(path, data)
+
+    async def snapshot(self) -> str:
+        return await (await self._workspace()).snapshot()
+
+    async def _workspace(self) -> SeatWorkspace:
+        try:
+            return await asyncio.shield(self._opened)
+        except OSError as fault:
+            raise SandboxUnavailable(f"the workspace was not opened: {fault}") from fault
+
+
+@asynccontextmanager
+async def open_in_background(
+    manager: AbstractAsyncContextManager[SeatWorkspace],
+) -> AsyncIterator[SeatWorkspace]:
+    """Enter the context manager in the background, and exit it after the body.
+
+    Errors of a workspace that was never used are ignored.
+    """
+    async with AsyncExitStack() as stack:
+        opened = asyncio.create_task(stack.enter_async_context(manager))
+        try:
+            yield OpeningWorkspace(opened)
+        finally:
+            opened.cancel()
+            await asyncio.gather(opened, return_exceptions=True)

@@ -15,9 +15,9 @@ from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.repositories.repository import LIMITS, RESOURCE, place_of
 from tasks.benchmarks.contract import Staged
-from tasks.language.code_block import first_python_block
+from tasks.language.markdown_code import first_python_block
 from tasks.storage.home import Home
-from tasks.worker.placed_programs import program_in_place
+from tasks.worker.workspaces import program_in_place
 
 VARIABLE = "CODEIF_REPOS"
 """Names a folder that `parley build codeif-repos` made."""

@@ -13,9 +13,8 @@ from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
-from tasks.benchmarks.play import CastRequest
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.benchmarks.codeif.dialogues import sample
 

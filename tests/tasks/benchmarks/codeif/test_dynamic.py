@@ -18,12 +18,11 @@ from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.settings import DYNAMIC, most_rounds
 from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.play import CastRequest
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.instruction_reviewer import review_rounds
-from tasks.dialogue.programs import Place
-from tasks.dialogue.transcript import Transcript
-from tasks.worker.placed_programs import program_in_place
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Ending, Transcript, play_dialogue
+from tasks.dialogue.reviewed_subject import review_rounds
+from tasks.dialogue.tools import Place
+from tasks.worker.workspaces import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, scores_of, verdicts_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 from tests.tasks.benchmarks.codeif.test_cast import Numbered

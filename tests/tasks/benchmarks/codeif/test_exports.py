@@ -15,7 +15,7 @@ from schemas.lake.records import RunRecord
 from schemas.problem import BASE_INSTRUCTION
 from schemas.run import RunSpec
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.dialogue.instruction_reviewer import FEEDBACK, INSTRUCTION, ROUND
+from tasks.dialogue.reviewed_subject import FEEDBACK, INSTRUCTION, ROUND
 from tasks.planning.dataset import write_staged
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -21,8 +21,8 @@ from tasks.storage.files.source_trees import tree_files
 from tasks.storage.home import Home
 from tasks.worker.deciding import answers_of, decide
 from tasks.worker.jobs import ExecuteItem
-from tasks.worker.placed_programs import program_in_place
 from tasks.worker.program_book import ProgramFacts
+from tasks.worker.workspaces import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of
 from tests.tasks.benchmarks.codeif.test_repository import PROJECTS, sample, wanted
 

@@ -18,13 +18,17 @@ from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.programs import wanted_programs
-from tasks.benchmarks.codeif.repositories.contexts import within_budget
-from tasks.benchmarks.codeif.repositories.repository import RESOURCE, context_from, place_of
+from tasks.benchmarks.codeif.repositories.repository import (
+    RESOURCE,
+    context_from,
+    place_of,
+    within_budget,
+)
 from tasks.benchmarks.contract import Staged
-from tasks.dialogue.programs import WantedProgram
+from tasks.dialogue.tools import WantedProgram
 from tasks.planning.dataset import resolved_data
 from tasks.storage.home import Home
-from tasks.worker.placed_programs import program_in_place
+from tasks.worker.workspaces import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 

@@ -20,10 +20,9 @@ from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
 from tasks.benchmarks.convcode.stage import live_dialog
-from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.results import FinishedRun
-from tasks.dialogue.engine import play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Transcript, play_dialogue
 from tasks.language.recorded_model import RecordedModel, Recording
 from tests.problems import simple_problem
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import Problem
-from tasks.benchmarks.convcode.log_files.log_names import LogName, eval_file
+from tasks.benchmarks.convcode.log_files.log_folder import LogName, eval_file
 from tests.problems import simple_problem
 
 EXPERT = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)

@@ -18,9 +18,8 @@ from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.stage import live_dialog
-from tasks.benchmarks.play import CastRequest
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.problems import simple_problem

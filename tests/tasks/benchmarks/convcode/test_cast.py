@@ -15,10 +15,9 @@ from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE, STATIC
-from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tests.tasks.benchmarks.convcode.spoken import (
     DIALOG,
     PROBLEM,

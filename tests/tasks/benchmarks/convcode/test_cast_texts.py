@@ -4,7 +4,7 @@ import pytest
 
 from schemas.feedback import Feedback
 from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
-from tasks.benchmarks.convcode.feedback_texts import (
+from tasks.benchmarks.convcode.prompts import (
     LONG,
     NO_SYNTAX_ERRORS,
     Coverage,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import (
+from tasks.benchmarks.convcode.log_files.log_folder import (
     LogName,
     file_model_name,
     first_answers_model,

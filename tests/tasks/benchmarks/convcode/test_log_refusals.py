@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import SourceUnreadable
-from tasks.benchmarks.convcode.log_files.log_names import eval_file
+from tasks.benchmarks.convcode.log_files.log_folder import eval_file
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.benchmarks.convcode.settings import MOST_TURNS
 from tests.tasks.benchmarks.convcode.logged import (

@@ -9,8 +9,14 @@ import pytest
 from schemas.content_id import text_digest
 from schemas.feedback import Feedback
 from tasks.benchmarks.convcode import BENCHMARK
-from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPT_NAMES, PROMPTS
-from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt, prompt_names
+from tasks.benchmarks.convcode.prompts import (
+    GROUND_TRUTH_PROMPTS,
+    PROMPT_NAMES,
+    PROMPTS,
+    expert_prompt,
+    novice_prompt,
+    prompt_names,
+)
 from tasks.language.prompt import placeholders
 from tests.own_files import ROOT
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sandbox.judging.runners.unittest_tests import case_classes, method_names
+from sandbox.judging.runners.python_tests import case_classes, method_names
 from schemas.dialog import Role
 from tasks.benchmarks.convcode.stage import stage
 from tests.tasks.benchmarks.convcode.raw_rows import (

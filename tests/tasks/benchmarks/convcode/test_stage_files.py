@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import SourceUnreadable
 from tasks.benchmarks.convcode.stage import stage
-from tasks.benchmarks.raw_tables import is_hub_dataset, version_key
+from tasks.benchmarks.raw_rows import is_hub_dataset, version_key
 from tests.tasks.benchmarks.convcode.raw_rows import (
     asserts_row,
     check_row,

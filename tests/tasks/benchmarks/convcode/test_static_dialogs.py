@@ -8,8 +8,8 @@ import pytest
 from schemas.dialog import Dialog, Role
 from schemas.errors import SourceUnreadable
 from schemas.feedback import Feedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.feedback_texts import compose
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
+from tasks.benchmarks.convcode.prompts import compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, plays
 from tests.tasks.benchmarks.convcode.logged import (
     EXPERT,

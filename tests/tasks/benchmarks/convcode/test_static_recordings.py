@@ -12,7 +12,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import Sampling
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.decoys.patches import audit_patch
+from sandbox.decoys.auditing import audit_patch
 from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.audit import Audited

@@ -14,9 +14,7 @@ from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.seats import Seat
-from tasks.dialogue.transcript import Transcript, visible_steps
+from tasks.dialogue.engine import Ending, Seat, Transcript, play_dialogue, visible_steps
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore

@@ -15,7 +15,7 @@ from tasks.benchmarks.dialogue_swebench.issue_user import (
     MOST_TOKENS,
     TRIES,
 )
-from tasks.benchmarks.dialogue_swebench.programs import test_runs as programs_of
+from tasks.benchmarks.dialogue_swebench.scoring import test_runs as programs_of
 from tasks.dialogue.agents.repository.labels import (
     ENDED,
     FINISHED,
@@ -23,7 +23,7 @@ from tasks.dialogue.agents.repository.labels import (
     STEP_LIMIT,
     n_answers,
 )
-from tasks.dialogue.drafts import draft_note
+from tasks.dialogue.coding_subject import draft_note
 from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.home import Home

@@ -20,7 +20,7 @@ from tasks.benchmarks.dialogue_swebench.rubrics import SILENCE, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import score
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.dialogue.engine import Ending
-from tasks.metrics.judge_ranking import RankAccuracy, differ, rank_accuracy
+from tasks.metrics.rank_correlation import RankAccuracy, differ, rank_accuracy
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE
 from tests.tasks.benchmarks.dialogue_swebench.played import Scripted, says
 from tests.tasks.benchmarks.ended_episode import ended_episode

@@ -14,7 +14,7 @@ from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from tasks.benchmarks.dialogue_swebench.stage import stage
-from tasks.benchmarks.patches import diff_in, final_patch
+from tasks.benchmarks.program_runs import diff_in, final_patch
 from tasks.dialogue.agents.repository.labels import ENDED, FINISHED, PATCH
 from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.engine import Ending

@@ -12,7 +12,7 @@ import pytest
 from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.stage import stage
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench import make_specs
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE

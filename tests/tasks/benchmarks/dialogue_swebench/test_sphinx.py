@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.host.python_versions import find_python
+from sandbox.host.python_environment import find_python
 from schemas.problem import Problem
 from schemas.verdict import Outcome
 from tasks.benchmarks.dialogue_swebench.resources import resolve_resources

@@ -13,7 +13,7 @@ import pytest
 
 from schemas.errors import ConfigError, SourceUnreadable
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.personas import draw_persona, personas
+from tasks.benchmarks.dialogue_swebench.issue_user import draw_persona, personas
 from tasks.benchmarks.dialogue_swebench.resources import read_environments, resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore
@@ -158,7 +158,7 @@ def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp
     [
         (
             {"python": "3.4", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}},
-            "3.5 and newer",
+            "3.5 or newer",
         ),
         (
             {"python": "3.11", "environments": {"one": {"requirements": ["-r /etc/passwd"]}}},

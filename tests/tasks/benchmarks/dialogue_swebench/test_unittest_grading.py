@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.host.python_versions import find_python
+from sandbox.host.python_environment import find_python
 from schemas.audit import AuditOutcome
 from schemas.problem import Problem
 from schemas.run import Limits

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.persona import ExpertiseLevel
-from tasks.benchmarks.talk2code.user.guidelines import guideline_of, terms_in
+from schemas.dialog import ExpertiseLevel
+from tasks.benchmarks.talk2code.user.personas import guideline_of, terms_in
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _IMPORTS = re.compile(r"^(?:from|import) .*$", re.MULTILINE)

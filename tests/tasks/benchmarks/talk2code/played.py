@@ -13,8 +13,7 @@ from schemas.run import ModelIdentity, Sampling
 from tasks.benchmarks.advanced import CastRequest
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.benchmarks.ended_episode import ended_episode
 

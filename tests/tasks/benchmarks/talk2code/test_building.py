@@ -11,8 +11,8 @@ import pytest
 
 from sandbox import registry
 from sandbox.judging.function_tests import run_program
+from schemas.dialog import ExpertiseLevel
 from schemas.errors import Unscorable
-from schemas.persona import ExpertiseLevel
 from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.persona import ExpertiseLevel
+from schemas.dialog import ExpertiseLevel
 from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     Brief,
     Rounds,

@@ -9,8 +9,7 @@ import pytest
 from schemas.dialog import Role
 from tasks.benchmarks.talk2code.languages import LANGUAGE_OF
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT
-from tasks.benchmarks.talk2code.user.code_tokens import body_of
-from tasks.benchmarks.talk2code.user.hidden_code import MOST_DISCLOSED, HiddenCode
+from tasks.benchmarks.talk2code.user.hidden_code import MOST_DISCLOSED, HiddenCode, body_of
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, sample
 
 PROBLEMS = [problem.problem_id for problem in sample().problems]

@@ -12,8 +12,7 @@ from schemas.run import Sampling
 from tasks.benchmarks.advanced import CastRequest
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.unidial import BENCHMARK
-from tasks.dialogue.engine import play_dialogue
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.engine import Transcript, play_dialogue
 from tests.tasks.benchmarks.ended_episode import ended_episode
 from tests.tasks.benchmarks.talk2code.played import Says
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.convert import to_normal_dialog
 from tasks.benchmarks.unidial.datasets import source

@@ -10,8 +10,7 @@ import duckdb
 import pytest
 
 from schemas.content_id import canonical_json
-from schemas.embedding import EmbedderIdentity
-from schemas.run import AgentIdentity, ModelIdentity, RunSpec, Sampling
+from schemas.run import AgentIdentity, EmbedderIdentity, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.unidial.exports import agents_table, discriminability, table
 from tests.flows.parley_command import ask, parley
 from warehouse.connect import Rows

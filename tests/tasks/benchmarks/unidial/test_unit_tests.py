@@ -9,7 +9,7 @@ import pytest
 from schemas.dialog import MetricSpec, Role, Turn
 from schemas.episode import Episode, Step
 from tasks.benchmarks.unidial import BENCHMARK, programs
-from tasks.benchmarks.unidial.metric_names import numbered_metrics
+from tasks.benchmarks.unidial.programs import numbered_metrics
 from tests.flows.parley_command import ask, parley
 from tests.tasks.benchmarks.unidial.played import play
 

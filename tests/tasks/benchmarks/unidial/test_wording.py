@@ -210,7 +210,7 @@ def test_rows_in_the_user_s_words_are_no_later_run_s_data(tmp_path: Path) -> Non
     }
     other = with_texts({"locomo_system": "You are {assistant}."})
     with pytest.raises(
-        UsageError, match="staged with these templates: give the folder of its raw files by --data"
+        UsageError, match=r"with these templates\. Name the folder of its raw files with --data DIR"
     ):
         find_data(other, None, "current", lake)
 

@@ -11,7 +11,7 @@ import pytest
 from sandbox.workspace.interface import CommandResult
 from schemas.errors import CorruptRows, ParleyError, SandboxUnavailable
 from schemas.run import Limits
-from tasks.dialogue.agents.repository.background_workspace import open_in_background
+from tasks.dialogue.agents.repository.conversation import open_in_background
 from tasks.dialogue.workspaces import SeatWorkspace
 
 SAID: list[str] = []

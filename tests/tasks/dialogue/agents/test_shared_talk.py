@@ -16,7 +16,7 @@ from schemas.run import Sampling
 from tasks.dialogue.agents.memory.shared_talk import OF_TALK
 from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
-from tasks.storage.talk_answers import TalkAnswers, built_talks
+from tasks.storage.paid_calls import TalkAnswers, built_talks
 from tests.tasks.dialogue.agents.remembered_talk import GREEDY, LONG, MEMORIES, Talk, Talker
 
 PLACES = ("Dover", "Kiel", "Brig")

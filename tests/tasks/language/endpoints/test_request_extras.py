@@ -10,14 +10,14 @@ import pytest
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, Sampling
-from tasks.language.endpoints.answers import read_answer
-from tasks.language.endpoints.extra_headers import (
+from tasks.language.endpoints.addresses import (
     check_headers,
     resolve_headers,
     secret_variables,
     secrets_of,
     without,
 )
+from tasks.language.endpoints.answers import read_answer
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.request_fields import check_request_fields
 from tasks.language.endpoints.wire import json_bytes, request_body

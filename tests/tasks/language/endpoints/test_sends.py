@@ -15,21 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
 from schemas.night.budget import Budget
 from schemas.night.requests import RequestCounts
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.sends import CountedModel, Send
-from tasks.storage.ledger import Sum
-from tasks.storage.sends import SendLog, read_sends
+from tasks.storage.ledger import SendLog, Sum, read_sends
 from tasks.worker.budget_meter import BudgetMeter, metered
 from tests.fixtures.http_wire import read_request, send
 from tests.fixtures.model_server import Reply, model_server

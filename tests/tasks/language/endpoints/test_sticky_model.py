@@ -15,8 +15,8 @@ from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
-from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.opening import open_model
 from tests.fixtures.vllm_program import Handler

@@ -12,9 +12,9 @@ import pytest
 
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint
-from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.outage import CallPolicy
+from tasks.language.model_spec import EmbedderChoice, parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 
 pytestmark = [

@@ -26,8 +26,8 @@ from schemas.run import ModelEndpoint, Sampling
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.language.opening import open_model
-from tasks.language.servers.served import serving
 from tasks.language.servers.vllm_command import serve_commands
+from tasks.language.servers.vllm_metrics import serving
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.language.servers.vllm_settings import VllmSettings
 from tests.fixtures import vllm_program
@@ -156,7 +156,7 @@ def test_nothing_is_left_when_the_driver_is_killed(
     driver = (
         "import sys; from pathlib import Path\n"
         "from tasks.language.model_spec import parse_model\n"
-        "from tasks.language.servers.served import serving\n"
+        "from tasks.language.servers.vllm_metrics import serving\n"
         "from tasks.language.servers.vllm_settings import VllmSettings\n"
         "settings = VllmSettings(command=sys.argv[1]); choice = parse_model('vllm:' + "
         "sys.argv[2], serve=settings)\n"

@@ -102,7 +102,7 @@ def test_what_is_used_is_never_removed_and_what_is_pending_goes_last(
                 return True
 
             with (
-                pytest.raises(SandboxUnavailable, match="was ended"),
+                pytest.raises(SandboxUnavailable, match="was cancelled"),
                 images.held(pending, is_over=has_waited),
             ):
                 pass

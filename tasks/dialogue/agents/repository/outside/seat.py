@@ -34,11 +34,10 @@ from tasks.dialogue.agents.repository.outside.wire import (
 )
 from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
-from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.chat_subject import refusal_of
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.engine import Stop, Transcript
+from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import observe
-from tasks.dialogue.transcript import Transcript
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel, ChatRequest
 

@@ -1,7 +1,4 @@
-"""Headers that a user adds to requests. No file, id, log or record contains their values.
-
-The values come from the environment.
-"""
+"""Addresses of endpoints, and the keys and headers sent to them."""
 
 import os
 import re
@@ -10,7 +7,72 @@ from collections.abc import Mapping
 from schemas.errors import ConfigError
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint
-from tasks.language.endpoints.endpoint_key import key_variable
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+def endpoint_url(endpoint: ModelEndpoint) -> str:
+    """Return the base URL without a trailing slash. The default is OpenAI's."""
+    return (endpoint.base_url or OPENAI_URL).rstrip("/")
+
+
+def key_variable(endpoint: ModelEndpoint) -> str | None:
+    """Return the name of the variable with the endpoint's key.
+
+    OpenAI's variable is used for no other endpoint unless it is named.
+    """
+    if endpoint.key_env:
+        return endpoint.key_env
+    return OPENAI_KEY_VARIABLE if endpoint_url(endpoint) == OPENAI_URL else None
+
+
+def resolve_key(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the key from the variable that `key_env` names, or None if no variable applies.
+
+    Raises:
+        ConfigError: The variable is unset or empty, or no header can contain its value. The message
+            names the variable, never its value.
+    """
+    variable = key_variable(endpoint)
+    if variable is None:
+        return None
+    key = (os.environ if environ is None else environ).get(variable, "").strip()
+    if not key:
+        raise ConfigError(
+            f"no key for {endpoint_url(endpoint)}: the environment variable {variable} is not set."
+            " Set it, or name another with --key-env (`key_env` in a configuration file)"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"the environment variable {variable} contains characters that are invalid in a key"
+            " (spaces, line ends, non-ASCII)"
+        )
+    return key
+
+
+HUB_VARIABLE = "HF_ENDPOINT"
+"""Variable that names another hub than the public one, as for huggingface_hub."""
+KEY_VARIABLE = "HF_TOKEN"
+_HUB = "https://huggingface.co"
+
+
+def hub_address(environ: Mapping[str, str]) -> str:
+    """Return the hub's URL without a trailing slash."""
+    return environ.get(HUB_VARIABLE, "").rstrip("/") or _HUB
+
+
+def hub_headers(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a request to the hub, with the key from `HF_TOKEN` if it is set.
+
+    Raises:
+        ConfigError: No header can contain the key.
+    """
+    if not environ.get(KEY_VARIABLE, "").strip():
+        return {}
+    endpoint = ModelEndpoint(base_url=hub_address(environ), key_env=KEY_VARIABLE)
+    return {"Authorization": f"Bearer {resolve_key(endpoint, environ)}"}
+
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SET_BY_PARLEY = frozenset(

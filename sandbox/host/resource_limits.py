@@ -1,13 +1,10 @@
-"""Memory cgroup around one session, if this process may make one.
-
-Without a cgroup, resource limits bound each process, but not the sum of all. Names of groups
-contain the pid and start time of the process that made them, so that the next Parley process can
-remove the groups of a killed one.
-"""
+"""Resource limits of commands: a memory cgroup around a session, and `prlimit` prefixes."""
 
 import functools
 import itertools
+import math
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.host.abandoned import start_time
-from schemas.errors import HostShortage
+from schemas.errors import HostShortage, SandboxUnavailable
+from schemas.run import Limits
 
 _PREFIX = "parley-"
 _counter = itertools.count()
@@ -243,3 +241,56 @@ def _remove(folder: Path) -> None:
         if _is_removed(folder):
             return
         time.sleep(0.005)  # The last process is still ending.
+
+
+MIB = 1024 * 1024
+
+
+def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
+    """Return soft and hard limits by the names of `prlimit`'s options. Sizes are in bytes.
+
+    CPU time is counted per process in whole seconds, rounded up. At the limit the process gets
+    SIGXCPU, one second later SIGKILL.
+    """
+    cpu = math.ceil(limits.cpu_s)
+    equal = {
+        "as": limits.address_space_mb * MIB,
+        "fsize": limits.file_mb * MIB,
+        "nofile": limits.open_files,
+        "core": 0,
+        "nproc": limits.processes,
+    }
+    return {"cpu": (cpu, cpu + 1), **{name: (bound, bound) for name, bound in equal.items()}}
+
+
+def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
+    """Return the command prefix that sets the limits and then becomes the command.
+
+    Args:
+        limits: limits to set.
+        count_processes: whether to limit processes. Pass False if the kernel would count other
+            processes of the user, too.
+
+    Raises:
+        SandboxUnavailable: `prlimit` is missing.
+    """
+    options = [
+        f"--{n}={soft}:{hard}"
+        for n, (soft, hard) in bounds(limits).items()
+        if count_processes or n != "nproc"
+    ]
+    return (required_tool("prlimit"), *options, "--")
+
+
+def required_tool(name: str) -> str:
+    """Return the absolute path of a tool of util-linux.
+
+    Raises:
+        SandboxUnavailable: the tool is not installed.
+    """
+    path = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
+    if path is None:
+        raise SandboxUnavailable(
+            f"the sandbox needs `{name}`, which is not in /usr/bin or /bin: install util-linux"
+        )
+    return path

@@ -1,12 +1,35 @@
-"""Feedback texts and the refinement message (ConvCodeWorld section 2.1, equation 2)."""
+"""Prompts of simulated users, and the messages that carry feedback to the model."""
 
+import re
 from typing import Literal
 
-from sandbox.judging.runners.unittest_tests import case_classes
+from sandbox.judging.runners.python_tests import case_classes
 from schemas.feedback import Feedback
 from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
-from tasks.benchmarks.convcode.prompt_texts import PROMPTS
-from tasks.language.prompt import fill
+from tasks.dialogue.simulated_feedback import FeedbackPrompt
+from tasks.language.prompt import PromptTexts, backticks_for, fill, quote_text
+
+PROMPT_NAMES = (
+    "initial",
+    "refine",
+    "novice",
+    "novice_case",
+    "novice_example_compilation",
+    "novice_example_execution",
+    "expert",
+    "expert_case",
+    "expert_example_compilation",
+    "expert_example_execution",
+    "fields",
+    "reminder",
+)
+PROMPTS = PromptTexts("tasks.benchmarks.convcode", PROMPT_NAMES)
+GROUND_TRUTH_PROMPTS = PromptTexts("tasks.benchmarks.convcode", (*PROMPT_NAMES, "ground_truth"))
+"""Prompts of the setting that shows the reference code.
+
+Ids of other settings do not cover its text.
+"""
+
 
 NO_SYNTAX_ERRORS = "No syntax errors"
 ALL_PASS = "Every test that was run passes."
@@ -121,3 +144,66 @@ def _method(case: CaseVerdict) -> str:
 
 def _block(name: str, detail: str) -> str:
     return f"{name}\n{detail.rstrip()}"
+
+
+Speaker = Literal["novice", "expert"]
+_FENCE = "```python\n{code}\n```"
+_HEADING = re.compile(
+    r"^\W*(?:problem|program|solution known to be right"
+    r"|(?:compilation |execution |user )?feedback|reasoning)\W*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Line that resembles a heading of the prompt."""
+
+
+def novice_prompt(problem_prompt: str, code: str, visible: Feedback) -> FeedbackPrompt:
+    """Return the prompt of a user who sees the problem, the code and the shown feedback."""
+    return _prompt("novice", visible, _case("novice", code, visible, problem=problem_prompt))
+
+
+def expert_prompt(
+    problem_prompt: str, reference: str, code: str, visible: Feedback
+) -> FeedbackPrompt:
+    """Return the prompt of a user who also sees the reference code."""
+    right = reference.strip("\n")
+    return _prompt(
+        "expert", visible, _case("expert", code, visible, problem=problem_prompt, reference=right)
+    )
+
+
+def prompt_names(speaker: Speaker, shows_execution: bool) -> tuple[str, ...]:
+    """Return the names of the prompts in a request to the simulator."""
+    return speaker, _example(speaker, shows_execution), "fields", f"{speaker}_case"
+
+
+def _prompt(speaker: Speaker, visible: Feedback, case: str) -> FeedbackPrompt:
+    example = PROMPTS[_example(speaker, visible.execution is not None)]
+    example_case, _, answer = example.partition("\n\nReasoning: ")
+    reasoning, _, feedback = answer.partition("\nFeedback: ")
+    return FeedbackPrompt(
+        example=f"{PROMPTS[speaker]}\n\n{example_case}\n\n{PROMPTS['fields']}",
+        example_reasoning=reasoning,
+        example_feedback=feedback,
+        case=f"{case}\n\n{PROMPTS['fields']}",
+        reminder=PROMPTS["reminder"],
+    )
+
+
+def _example(speaker: Speaker, shows_execution: bool) -> str:
+    """Return the name of the example with the same kinds of visible feedback."""
+    return f"{speaker}_example_{'execution' if shows_execution else 'compilation'}"
+
+
+def _case(speaker: Speaker, code: str, visible: Feedback, **values: str) -> str:
+    """Return the text that the user sees, in which code and output cannot imitate another part.
+
+    The code is in a fence longer than any of its own. Output with a line that resembles a heading
+    is quoted.
+    """
+    fence, parts = backticks_for(code), visible.model_dump()
+    if any(_HEADING.search(text) for text in parts.values() if text is not None):
+        parts = {name: None if text is None else quote_text(text) for name, text in parts.items()}
+    prompt = PROMPTS[f"{speaker}_case"].replace(_FENCE, _FENCE.replace("```", fence))
+    return fill(
+        prompt, **values, code=code.rstrip("\n"), feedback=feedback_parts(Feedback(**parts))
+    )
