@@ -148,7 +148,7 @@ class Dialog(Frozen):
 
     @property
     def edition(self) -> str:
-        """Digest of the user's templates that render the questions; empty if no templates do."""
+        """Digest of the custom question templates (`--templates`); empty if none are used."""
         return dict(self.labels).get(EDITION, "")
 
     def without_environment(self, fault: str) -> "Dialog":

@@ -148,8 +148,7 @@ class Sampling(Frozen):
     """Further fields of the request's body: (name, canonical JSON), sorted, such as
     `("reasoning_effort", '"low"')`."""
     system_prompt: str = added_later("")
-    """Digest of the user's own system text (`ModelEndpoint.system_text`); empty if there is
-    none."""
+    """Digest of the configured system prompt (`ModelEndpoint.system_text`); empty without one."""
 
 
 class Limits(Frozen):

@@ -20,7 +20,11 @@ from tasks.worker.judge_shard import judge_shard
 
 @dataclass
 class Judged(StageResult):
-    """Result of the stage. After a cap, all answers are in the log and not in the table."""
+    """Result of the stage `judge`.
+
+    If a cap of the budget stopped the stage, the judges' answers are in the log and not yet in the
+    table.
+    """
 
     rows: tuple[JudgeVerdict, ...] = ()
     due: frozenset[tuple[str, int, str, str]] = frozenset()

@@ -209,7 +209,10 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
 
 
 def _moved(row: Row) -> str:
-    """Return the number of bundled cases that judges rated differently; a dash without judges."""
+    """Return how many bundled cases the judges rated differently in the two runs' nights.
+
+    Return a dash if the runs have no judge.
+    """
     if row["judge_n"] is None:
         return "–"
     shift = "" if row["judge_mean_shift"] is None else f" ({row['judge_mean_shift']:+.3g})"

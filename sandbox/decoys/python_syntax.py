@@ -196,7 +196,8 @@ def filled(node: ast.expr) -> str:
 def operands_of(node: ast.expr | None) -> list[ast.expr]:
     """Return the operands of a comparison; for another expression, nothing.
 
-    A type probe applies only to a constant that is an operand itself, not to a part of an operand.
+    Only a constant that is itself an operand may be replaced by a value of another type (a type
+    probe), not a constant nested in an operand.
     """
     return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
 

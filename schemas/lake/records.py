@@ -30,7 +30,7 @@ class RoleSampling(Frozen):
     request: tuple[tuple[str, str], ...] = ()
     """Further fields of the role's requests: (name, JSON)."""
     system_prompt: str = ""
-    """Digest of the user's own system text; empty if there is none."""
+    """Digest of the system prompt that was configured for the model; empty if there is none."""
 
 
 class RunRecord(Frozen):

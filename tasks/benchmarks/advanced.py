@@ -70,8 +70,8 @@ class Resolve(Protocol):
     ) -> Staged:
         """Return the rows with the digests of all resources found.
 
-        Rows whose destination cannot be determined are quarantined, or marked as missing and not
-        requested.
+        A row whose resource cannot be found is quarantined, or kept with a mark. No model is asked
+        about a marked row.
 
         Args:
             staged: Rows to resolve.

@@ -119,7 +119,7 @@ class Place:
 
     tree: Tree
     entry_point: str
-    """File of the tree that contains the answer."""
+    """Path, within the tree, of the file that contains the answer."""
     placing: Placing | None = None
     """Position of the answer within the file.
 

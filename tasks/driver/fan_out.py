@@ -255,8 +255,8 @@ def shard_size(
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
     """Deal items to workers like cards, then cut shards of `size`, one per worker in turn.
 
-    Every worker gets as many items. One shard more would keep a worker busy for the length of a
-    dialogue after all others have ended.
+    Workers get equal numbers of items, give or take one. If complete shards were dealt instead, a
+    worker with one shard more than the others would run on for the length of a dialogue.
     """
     hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
     return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]

@@ -16,7 +16,10 @@ _COMMENT = re.compile(r"#.*")
 _OPTIONAL_KINDS = ("comment", "import")
 """Kinds of object that a program may lack: a rule about them applies even then."""
 Objects = dict[str, list[Sequence[Any]]]
-"""Kind -> its objects. An object is the list of its names or parts; an import is its name."""
+"""Kind of construct (`function`, `import` and others) -> the ones found in the code.
+
+Each is a list of its names or parts; an import is its name.
+"""
 
 
 @metric("code_match", version=2, title="code rules")

@@ -188,10 +188,10 @@ class SendLog:
         self._segment = open_segment(folder, "a count of requests")
 
     def count(self, send: Send, *, is_embedder: bool = False) -> None:
-        """Write one send.
+        """Record one request that was sent to a model.
 
         Args:
-            send: send that ended.
+            send: The request and how it ended.
             is_embedder: True if it went to the run's embedder.
 
         Raises:
@@ -204,7 +204,7 @@ class SendLog:
         )
 
     def count_embedder(self, send: Send) -> None:
-        """Write one send to the run's embedder. Raises the errors of `count`."""
+        """Record one request that was sent to the run's embedder. Raises the errors of `count`."""
         self.count(send, is_embedder=True)
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def held_repository(
 
 
 def pulled_images(context: RunContext) -> PulledImages:
-    """Return the images of the run's home, with the disk limit of the run's resources."""
+    """Return the store of pulled Docker images in the run's home, with the run's disk limit."""
     return PulledImages(context.place.images, disk_gb(dict(context.resources)))
 
 

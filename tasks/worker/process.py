@@ -82,7 +82,7 @@ class RunState:
 
     @cached_property
     def programs(self) -> ProgramBook:
-        """Return the book of programs that the run's dialogues need in this process."""
+        """Return the book of programs: it runs each program that the run's dialogues need once."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),

@@ -17,7 +17,7 @@ Answer = tuple[float | None, str | None, str | None]
 
 @dataclass(frozen=True)
 class JudgeMove:
-    """Bundled cases that both nights gave the same judges, and how their answers changed.
+    """Change of the same judges' answers between two nights, on the cases bundled with Parley.
 
     All fields are None if the run has no judge, or the nights have no case in common.
     """

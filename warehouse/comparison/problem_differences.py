@@ -26,19 +26,21 @@ class ProblemDifferences:
     """Problem -> mean of the new run minus the baseline's, divided by the metric's range. In the
     order of the rows."""
     values: Mapping[str, float]
-    """Problem -> mean of the new run in the metric's unit, over the places that both sides scored.
+    """Problem -> mean of the new run, in the metric's unit.
+
+    Only places (such as a turn or an instruction) that both runs scored count.
     """
     unscored: tuple[str, ...]
-    """Problems without a place that both sides scored. They count in no mean, and `n_total` of a
+    """Problems without a place that both runs scored. They count in no mean, and `n_total` of a
     sequence is lowered by them."""
 
 
 def paired_differences(
     rows: Iterable[ScorePair], ends: tuple[float, float] = (0.0, 1.0)
 ) -> ProblemDifferences:
-    """Average samples within a place, then places within a problem, and subtract.
+    """Average samples within a place (such as a turn), then places within a problem, and subtract.
 
-    Only places that both sides scored count, so a missing turn shifts no difference. The numbers of
+    Only places that both runs scored count, so a missing turn shifts no difference. The numbers of
     samples may differ.
 
     Args:

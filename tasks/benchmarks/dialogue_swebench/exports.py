@@ -271,7 +271,7 @@ EXPORTS: Mapping[str, Export] = {
         rows=judges,
     ),
     "first-query": Export(
-        help="resolved with the user and with only the first message (Table 3)",
+        help="tasks resolved with the user and with only the first message (paper, Table 3)",
         rows=first_query_alone,
     ),
     "asking": Export(

@@ -214,7 +214,11 @@ def _rating(judgement: JudgeVerdict | None) -> Value:
 
 
 def _interaction(request: ScoreRequest, played: Played) -> Values:
-    """Return the scores of the interaction: delivery, leaking drafts, and disclosure."""
+    """Return the scores of the interaction.
+
+    These are the delivery of code, the share of the simulated user's drafts that leaked the hidden
+    program, and how much of the task its messages disclosed.
+    """
     turn, code = delivery(played.dialog, played.episode, request.options)
     has_ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     labels = [

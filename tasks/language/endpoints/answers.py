@@ -70,7 +70,10 @@ class Answer:
     reasoning: str = ""
     """Reasoning from a field of its own."""
     reasoning_place: str = ""
-    """Name of that field, or `content` if the content is a list of parts."""
+    """Name of the response field with the reasoning; `content` if it is a part of the content.
+
+    Empty if there is no reasoning.
+    """
     reasoning_tokens: int | None = None
     """Reasoning tokens, part of `output_tokens`."""
 

@@ -24,7 +24,10 @@ from tasks.benchmarks.unidial.questions import Questions, shown_text
 SPLITS = ("32k", "128k", "1M")
 """Lengths of the conversations, in the order of their dialogues' numbers."""
 _UNSHARED = SPLITS[0]
-"""First split, whose rows have a context each. Their ids depend on this."""
+"""First split, in which each row has its own context.
+
+In the other splits rows share contexts, so the ids of their turns count the context's turns, too.
+"""
 START, END = "<final_answer>", "</final_answer>"
 QUESTIONS = {
     "personamem_question": shown_text(

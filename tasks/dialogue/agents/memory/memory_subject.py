@@ -146,7 +146,7 @@ class MemorySubject:
         """Number of the current round's answers that the memory has received."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the next answer for the memory, or the message.
+        """Return the answer to the memory's next request, or else the message to the user.
 
         If an answer calls tools, the model is told that there are none. The errors of
         `ChatSubject.answer` are raised as well.
