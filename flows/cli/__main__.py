@@ -17,11 +17,13 @@ def main() -> None:
     """
     from flows.cli.app import main as run
 
-    code: object = 0
+    code = 0
     try:
         run()
     except SystemExit as ending:
-        code = ending.code
+        if isinstance(ending.code, str):
+            print(ending.code, file=sys.stderr)
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     join_threads = threading._shutdown  # type: ignore[attr-defined]
     for step in (join_threads, atexit._run_exitfuncs, sys.stdout.flush, sys.stderr.flush):
         try:
@@ -30,7 +32,7 @@ def main() -> None:
             pass  # nobody reads the output
         except BaseException:  # noqa: BLE001 - as at an interpreter's end, it changes no exit code
             traceback.print_exc()
-    os._exit(code if isinstance(code, int) else 0)
+    os._exit(code)
 
 
 if __name__ == "__main__":
