@@ -48,9 +48,9 @@ def left_behind(home: Home) -> frozenset[str]:
 
 
 def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:
-    """Return True if these weights have this evaluation and nothing of it is pending.
+    """Return True if the plan's weights already have this evaluation, with nothing pending.
 
-    The name and the engine may differ.
+    The evaluated model may have had another name or another version of the engine.
     """
     runs = finished.get(_evaluation_digest(plan.spec), frozenset())
     return bool(runs - {plan.run_id}) or (plan.run_id in runs and not plan.pending())
@@ -81,7 +81,8 @@ def known_checkpoints(home: Home) -> Mapping[str, Checkpoint]:
 def record_checkpoints(home: Home, checkpoints: Iterable[SourceCheckpoint]) -> None:
     """Record the checkpoints that a night evaluates.
 
-    A digest keeps its first name, family and time. Path and source are the latest.
+    Weights that were recorded before keep their first name, family and time. Path and source are
+    updated.
     """
     recorded = known_checkpoints(home)
     for checkpoint in checkpoints:

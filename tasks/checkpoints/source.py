@@ -43,9 +43,9 @@ class CheckpointSource(Frozen):
     vLLM serves them.
     """
     endpoint: str | None = None
-    """Base URL of an OpenAI-compatible endpoint: the models that it lists.
+    """Base URL of an OpenAI-compatible endpoint. Each model that it lists is a checkpoint.
 
-    A name must always mean the same weights.
+    A model name must always stand for the same weights.
     """
     only: str = "*"
     """Pattern (`*`, `?`, `[...]`) of the folders, files, branches, tags or models to include."""
@@ -83,7 +83,7 @@ class CheckpointSource(Frozen):
     def request(self, spec: str, name: str | None, revision: str, family: str) -> ModelRequest:
         """Return the model request of one checkpoint.
 
-        It is compared within its family, which `ask` can override.
+        Checkpoints are compared within their family, which `ask` can override.
         """
         return ModelRequest.model_validate(
             {"family": family, **self.ask, "spec": spec, "name": name, "revision": revision}

@@ -40,9 +40,9 @@ class SourceCheckpoint:
 
     @property
     def names_weights(self) -> bool:
-        """Return True if the model needs a name of its own in tables.
+        """Return True if Parley must choose the model's name in tables.
 
-        Repositories and endpoints name theirs.
+        Repositories and endpoints already name their models.
         """
         return self.source.kind in ("directory", "recordings")
 

@@ -54,7 +54,7 @@ UNKNOWN = "not known"
 
 
 def lines_to_bring(dataset: PublicDataset, folders: DataFolders) -> Sequence[str]:
-    """Return the lines of the instructions, or only the note if the dataset is not public."""
+    """Return instructions to download files by hand, or the note if the dataset is not public."""
     if not dataset.sources:
         return (dataset.note,)
     files = tuple(f"  {place} ({_facts(facts)})" for place, facts in dataset.files.items())

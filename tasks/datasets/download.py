@@ -24,7 +24,7 @@ _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class _Broken(Exception):
-    """Transfer that ended too early or was refused temporarily."""
+    """Error for a transfer that ended too early or was refused temporarily."""
 
 
 def download(url: str, to: Path, headers: Mapping[str, str]) -> None:

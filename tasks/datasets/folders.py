@@ -105,7 +105,9 @@ class DataFolders:
 
     @contextmanager
     def lock(self, dataset: PublicDataset) -> Iterator[None]:
-        """Lock a dataset, shared or not, against other processes while it is fetched.
+        """Lock a dataset against other processes while it is fetched.
+
+        This also works if several homes share the data folder.
 
         Raises:
             UsageError: Another process holds the lock.

@@ -149,8 +149,8 @@ def fetch(
 def n_staged(dataset: PublicDataset, folders: DataFolders, home: Home) -> int | None:
     """Return the number of staged problems read from files with the dataset's names.
 
-    All editions of the dataset count. Return None if the lake cannot be read because its format is
-    older or its store does not respond.
+    Problems count whatever templates (`--templates`) rendered them. Return None if the lake cannot
+    be read because its format is older or its store does not respond.
     """
     try:
         return _count(dataset, folders, Lake(home.lake))

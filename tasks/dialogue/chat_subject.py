@@ -1,4 +1,4 @@
-"""Chat model in the subject's seat, with or without tools.
+"""Chat model as the subject of a dialogue, with or without tools.
 
 A HistoryPolicy defines the visible past.
 """

@@ -122,11 +122,11 @@ PART, CANDIDATE, REVIEW = "part", "candidate", "review"
 VIOLATIONS = "violations"
 """Label of a check and of the next reply: kinds of violations in the draft, comma-separated."""
 REVIEWED, UNREADABLE = "reviewed", "unreadable"
-"""Label of a reply and its check if the model's check was unreadable, so violations are unknown."""
+"""Label of a check that was unreadable, and of the reply sent without its result."""
 
 
 def draft_note(steps: Sequence[Step], position: int) -> str:
-    """Return a reader's note on the fate of a draft, or an empty text if the step is not a draft.
+    """Return a note for readers on the fate of a draft. Empty if the step is not a draft.
 
     Args:
         steps: Steps of the episode.

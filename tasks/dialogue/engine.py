@@ -1,4 +1,4 @@
-"""Conversation engine: two seats alternate until one of them stops.
+"""Conversation engine: the two participants (seats) alternate until one of them stops.
 
 A seat may take many steps before its message.
 """
@@ -140,9 +140,9 @@ class Cast:
     max_steps: int = 100
     """Maximum steps of a seat in one turn, before its message."""
     at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
-    """Replaces a seat that reached `max_steps`.
+    """Called instead of a seat that has used its `max_steps`.
 
-    Returns the turn's message or the end of the dialogue.
+    Returns the message that ends the turn, or the end of the dialogue.
     """
 
 

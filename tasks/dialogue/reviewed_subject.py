@@ -51,7 +51,7 @@ class ReviewedSubject:
 
 
 INSTRUCTION, ROUND = "instruction", "round"
-"""Names of the labels on the reviewer's messages."""
+"""Labels on the reviewer's messages: id of the instruction, and kind of the round."""
 FEEDBACK = "feedback"
 
 
@@ -86,9 +86,10 @@ def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
 class InstructionReviewer:
     """Reviewer of dynamic conversations, who gives the first instruction in round 1.
 
-    An answer that fails its round's instruction gets one round of feedback. If that fails as well,
-    the instruction is discarded and never given again. Otherwise the next instruction is the first
-    that the answer fails, given before or not. The dialogue ends when none is left.
+    An answer that fails its round's instruction gets one round of feedback. If the next answer
+    fails the instruction as well, the instruction is discarded and never given again. Then, or
+    after an answer that passes, the next instruction is the first remaining one that the latest
+    answer fails. It may have been given before. The dialogue ends when none remains.
     """
 
     instructions: tuple[str, ...]

@@ -45,23 +45,23 @@ class FeedbackPrompt:
     """Request with one example of an answer in the fields `Reasoning:` and `Feedback:`."""
 
     example: str
-    """Description of the user, an example of the user's view, and the requested fields."""
+    """Example request: description of the user, what the user sees, and the requested fields."""
     example_reasoning: str
     example_feedback: str
     case: str
-    """Present view of the user, and the requested fields."""
+    """Actual request: what the user sees now, and the requested fields."""
     reminder: str
     """Text that requests only the field `Feedback:`."""
 
     def first(self) -> tuple[Message, ...]:
-        """Return the messages that request both fields."""
+        """Return the messages that request the fields `Reasoning:` and `Feedback:`."""
         answer = f"Reasoning: {self.example_reasoning}\nFeedback: {self.example_feedback}"
         return _alternate(self.example, answer, self.case)
 
     def again(self, answer: str) -> tuple[Message, ...]:
         """Return the messages that request only `Feedback:`.
 
-        The answer without it counts as reasoning.
+        The earlier answer, which lacked this field, counts as reasoning.
         """
         reasoning, feedback = (
             f"Reasoning: {self.example_reasoning}",
@@ -151,7 +151,7 @@ class SimulatedFeedback:
         )
 
     def _feedback_of(self, answer: str) -> str:
-        """Return the text to pass on. Raise Unreadable if there is none."""
+        """Return the feedback in an answer. Raise Unreadable if there is none."""
         field = answer_field(answer) or ""
         text = field if self.writes_code else _FENCE.split(field, maxsplit=1)[0].strip()
         if not text:

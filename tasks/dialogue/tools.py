@@ -1,4 +1,4 @@
-"""Tools that a seat may call within its turn."""
+"""Tools that a dialogue's participant may call within its turn."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class Tree:
 
     @property
     def name(self) -> str:
-        """Return the digest of files and packages that verdict ids contain."""
+        """Return the digest of files and packages. Verdict ids contain it."""
         return content_id([self.digest, self.packages]) if self.packages else self.digest
 
 
@@ -140,7 +140,7 @@ class WantedProgram:
 
 
 class ProgramRunner(Protocol):
-    """Runner of programs for a seat during its dialogue. Equal programs run once."""
+    """Runner of programs for a participant during the dialogue. Equal programs run once."""
 
     async def run(
         self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None

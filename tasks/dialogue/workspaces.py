@@ -1,4 +1,4 @@
-"""Interface of the workspaces that a seat may use."""
+"""Interface of the workspaces that a dialogue's participant may use."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -68,8 +68,8 @@ class Workspaces(Protocol):
             place: Path of the tree for its commands.
             limits: Limits of a command.
             with_state: If False, state other than the tree is left out.
-            environment: Digest of the packages for its commands, or the image that has them
-                (`in_image`). Empty for Parley's own.
+            environment: Packages that commands see: digest of a built environment, or name from
+                `in_image`. Empty for the packages of Parley's own environment.
 
         Raises:
             SandboxUnavailable: The run's sandbox has no workspaces.

@@ -93,9 +93,9 @@ def _episodes(lake: Lake, wanted: Collection[str], scales_of: ScalesOf) -> dict[
 
 
 def _reviewed_items(home: Home) -> dict[str, RatedEpisode]:
-    """Return the items of constructed datasets.
+    """Return the review items of constructed datasets, as episodes to rate.
 
-    They have no turns, so people rate each as a whole.
+    Such an item has no turns, so people rate it as a whole.
     """
     return {
         name: RatedEpisode(item.benchmark, frozenset(), item.scales)

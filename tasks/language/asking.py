@@ -44,7 +44,7 @@ async def ask_until_read(
 ) -> AskResult[T]:
     """Request an answer, and request it again while it is unreadable.
 
-    Each request has its own seed. The first one has the request's.
+    The first try has the seed of `request`. Each further try has another seed.
 
     Args:
         model: Model to answer.

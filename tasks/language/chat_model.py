@@ -61,7 +61,7 @@ class ChatRequest:
     tools: tuple[ToolSpec, ...] = ()
     """Tools that the answer may call."""
     call_index: int = 0
-    """Number of earlier answers to the seat in this turn. It is not sent to endpoints."""
+    """Number of the model's earlier answers in this turn. It is not sent to endpoints."""
 
 
 CUT_OFF = "cut_off"

@@ -47,7 +47,7 @@ class Embedder(Protocol):
     def identity(self) -> EmbedderIdentity:
         """Return the name and revision under which vectors are stored.
 
-        Other weights have another one.
+        Embedders with different weights have different identities.
         """
         ...
 
@@ -60,12 +60,12 @@ class Embedder(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Leave the endpoint."""
+        """Stop using the endpoint."""
         ...
 
 
 class TextVectors(Protocol):
-    """Vectors of texts for one seat. Each text is requested once and then stored."""
+    """Vectors of texts for one participant. Each text is requested once and then stored."""
 
     async def find(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
         """Return the vector of each text. Blank and too long texts have none.
@@ -171,7 +171,7 @@ class EmbedderAccess:
     policy: CallPolicy
 
     def shared_by(self, workers: int) -> "EmbedderAccess":
-        """Return the share of one of `workers` processes."""
+        """Return the access of one of `workers` processes, with its share of the concurrency."""
         share = max(1, self.policy.concurrency // workers)
         return replace(self, policy=replace(self.policy, concurrency=share))
 

@@ -55,18 +55,18 @@ class EndpointReport(Frozen):
     thinks: bool
     takes_system_role: bool
     takes_equal_roles: bool | None
-    """Endpoint accepts two messages of one role in a row.
+    """True if the endpoint accepts two messages of one role in a row.
 
-    None if it has no system role, which hides it.
+    None if it accepts no system role: requests then have the merged form and cannot show this.
     """
     calls_tools: bool
-    """Model called a tool with the protocol's own fields."""
+    """True if the model called a tool with the protocol's own fields."""
     fits_schema: bool
-    """Answer fitted a JSON schema that the endpoint accepted."""
+    """True if the endpoint accepted a JSON schema and the answer fitted it."""
     parameters: tuple[str, ...]
     """Parameters of Parley's requests that the endpoint accepts."""
     tokens_per_second: float | None
-    """Speed of one answer without parallel ones. None if the endpoint counts no tokens."""
+    """Speed of one answer without parallel requests. None if the endpoint counts no tokens."""
     profile: EndpointProfile
     questions: tuple[Question, ...]
 

@@ -1,4 +1,4 @@
-"""Counted sends of requests to models. `schemas.night.requests.RequestCounts` defines the terms."""
+"""Counts of requests sent to models. `schemas.night.requests.RequestCounts` defines the terms."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Send:
     """One sent request, once it has ended."""
 
     is_repeated: bool
-    """False for the first send of a request."""
+    """True if the request had been sent before."""
     is_paid: bool
     """False if the request was rejected."""
 
@@ -23,12 +23,12 @@ OnSend = Callable[[Send], None]
 
 
 def ignore_send(_: Send) -> None:
-    """Count nothing."""
+    """Ignore a sent request."""
 
 
 @dataclass(frozen=True)
 class CountedModel:
-    """Model of a plug-in, whose sends are derived from the number of requests of each answer."""
+    """Model of a plug-in. Its sent requests are derived from the number of calls per answer."""
 
     model: ChatModel
     on_send: OnSend
@@ -101,7 +101,7 @@ class Spent:
 
 
 def spent(calls: Sequence[Call]) -> Spent:
-    """Return the sums. Without calls: None for tokens and seconds, 0 requests."""
+    """Return the sums over the calls. Without calls: None for tokens and seconds, 0 requests."""
     return Spent(
         input_tokens=_sum(call.input_tokens for call in calls),
         output_tokens=_sum(call.output_tokens for call in calls),

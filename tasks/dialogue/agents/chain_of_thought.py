@@ -47,7 +47,7 @@ class ThinkingSubject:
 
 @asynccontextmanager
 async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
-    """Return the maker of seats. The agent has no state other than its steps."""
+    """Yield the function that makes the subject. The agent has no state other than its steps."""
 
     def seat(history: HistoryPolicy) -> ThinkingSubject:
         return ThinkingSubject(ChatSubject(request.model, request.sampling, history))

@@ -1,4 +1,4 @@
-"""Interface of agents, which replace the bare chat model in the subject's seat.
+"""Interface of agents, which replace the bare chat model as the subject of a dialogue.
 
 An agent is a value of type `Agent`.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MakeSeat(Protocol):
-    """Makes the subject's seat for a benchmark's history policy."""
+    """Makes the subject, a `Seat`, for a benchmark's history policy."""
 
     def __call__(self, history: HistoryPolicy) -> Seat: ...
 
@@ -74,16 +74,16 @@ class AgentRequest:
     tree: str | None = None
     """Digest of the dialogue's files, if its problem has any."""
     environment: str = ""
-    """Digest of the files' packages, or the image that has them (`in_image`).
+    """Packages of the dialogue's files: digest of a built environment, or name from `in_image`.
 
-    Empty for Parley's own.
+    Empty for the packages of Parley's own environment.
     """
 
 
 class BeginDialogue(Protocol):
-    """Begins one dialogue. Its context ends with the dialogue.
+    """Begins one dialogue: returns a context manager that stays open until the dialogue ends.
 
-    Of the agent's state, only `talk_answers` persists after the dialogue.
+    Of the agent's state, only the stored answers in `AgentRequest.talk_answers` persist.
     """
 
     def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]: ...
@@ -103,17 +103,17 @@ class AgentOption:
 
 @dataclass(frozen=True)
 class Agent:
-    """Agent in the subject's seat."""
+    """Agent that can be the subject of dialogues."""
 
     name: str
     """Name, which follows the model's name in tables: `openai:gpt-5+chain_of_thought`."""
     version: str
-    """Part of its dialogues' ids. Raise it if the agent's behaviour changes."""
+    """Version, part of the ids of the agent's dialogues. Raise it if the behaviour changes."""
     help: str
     begin: BeginDialogue
     options: tuple[AgentOption, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Text of each prompt by name. Part of its dialogues' ids."""
+    """Text of each prompt by name. The ids of the agent's dialogues depend on the texts."""
     calls_per_turn: int = 1
     """Maximum requests per turn, for the dry run."""
     usual_calls: int | None = None
@@ -130,7 +130,7 @@ class Agent:
     needs_embedder: bool = False
     """True if the agent needs vectors.
 
-    Its runs then require `--embedder`, which becomes part of its dialogues' ids.
+    Runs of the agent then require `--embedder`, and the ids of their dialogues include it.
     """
 
     check: Callable[[Mapping[str, str]], str] | None = None

@@ -68,7 +68,7 @@ class Answer:
     served_model: str | None
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
-    """Reasoning from a field of its own."""
+    """Reasoning from a separate field of the response."""
     reasoning_place: str = ""
     """Name of the response field with the reasoning; `content` if it is a part of the content.
 
@@ -169,7 +169,7 @@ def _output_tokens(usage: Mapping[str, Any], thoughts: int | None) -> int | None
 def _finish_reason(
     choice: Mapping[str, Any], message: Mapping[str, Any], *, is_empty: bool
 ) -> str | None:
-    """Return the endpoint's own reason, or one common name for rejections without any text."""
+    """Return the endpoint's finish reason, or REFUSED if it rejected the prompt without a text."""
     reason = _string(choice.get("finish_reason"))
     is_refused = (reason or "").lower() in _REFUSALS or bool(_string(message.get("refusal")))
     return REFUSED if is_empty and is_refused else reason

@@ -47,21 +47,21 @@ class BatchDesk:
         self._transport, self._folder, self._url = transport, folder, url
         self._policy = policy or BatchPolicy()
         self._batches: dict[str, Batch] = {}
-        """Batch of each request."""
+        """Key of a request -> batch that contains it."""
         self._results: dict[str, asyncio.Task[Lines]] = {}
-        """Answers of each batch."""
+        """Name of a batch -> task that waits for the batch's answers."""
         self._waiting: dict[str, tuple[Mapping[str, Any], asyncio.Future[bytes | Fault]]] = {}
         self._n_bytes = 0
         self._last_came_s = 0.0
         self._gathering: asyncio.Task[None] | None = None
         self._sent: set[asyncio.Task[None]] = set()
         self._bodies: dict[str, Mapping[str, Any]] = {}
-        """Body of each request, needed to interpret a rejection."""
+        """Key of a request -> its body, needed to interpret a rejection."""
         self._files: set[Path] = set()
         self._scanned_at = -1.0
 
     def _scan(self) -> None:
-        """Read the files of unknown batches: of killed processes, or of others that are running."""
+        """Read the records of batches that other processes created, whether killed or running."""
         try:
             changed_at = self._folder.stat().st_mtime
         except OSError:
@@ -199,7 +199,7 @@ class BatchDesk:
     async def _get_with_retries(self, path: str) -> bytes | Fault:
         """Read a path, retrying during short outages.
 
-        A fault that is not permanent means a long outage.
+        The result is a fault if the fault is permanent or the outage lasts too long.
         """
         wait_s, n_faults = self._policy.poll_s, 0
         while True:

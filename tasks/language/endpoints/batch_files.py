@@ -13,7 +13,7 @@ from tasks.language.endpoints.wire import json_bytes
 
 
 class BatchTransport(Protocol):
-    """Transport of the requests of a desk."""
+    """HTTP transport for the requests of a `BatchDesk`."""
 
     async def call(self, path: str, body: Mapping[str, Any] | None = None) -> bytes | Fault:
         """POST a body, or GET without one."""

@@ -43,7 +43,7 @@ class BatchModel(OpenAIModel):
             policy: Limits and waits of calls.
             batches: Policy for batches.
             environ: Environment variables.
-            on_send: See `OpenAIModel`. A line of a batch counts as one send.
+            on_send: See `OpenAIModel`. A line of a batch counts as one sent request.
         """
         super().__init__(identity, endpoint, policy=policy, environ=environ, on_send=on_send)
         self._folder, self._batches = folder, batches
@@ -65,11 +65,11 @@ class BatchModel(OpenAIModel):
     async def send(
         self, pool: EndpointPool, path: str, body: Mapping[str, Any] | None
     ) -> bytes | Fault:
-        """Send one request at once."""
+        """Send one request immediately, outside of a batch."""
         return await super().call(pool, path, None if body is None else dict(body))
 
     def refusal(self, status: int, text: str, body: Mapping[str, Any]) -> Fault:
-        """Return the fault for an error in a file of answers."""
+        """Return the fault for an error in a results file or in a response of the batch API."""
         return self._refusal(status, text, {}, body)
 
     async def aclose(self) -> None:
@@ -84,7 +84,7 @@ class BatchModel(OpenAIModel):
 
 
 class _Transport:
-    """Transport of a desk that uses the model's own client."""
+    """Transport of a `BatchDesk` that uses the model's own client."""
 
     def __init__(self, model: BatchModel, pool: EndpointPool) -> None:
         self._model, self._pool = model, pool

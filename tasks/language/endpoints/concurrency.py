@@ -27,7 +27,7 @@ class AdaptiveLimit:
     def __init__(self, concurrency: int, *, floor: int = 1, decrease: float = 0.5) -> None:
         """Create a limit with `concurrency` >= `floor` >= 1.
 
-        It is multiplied by `decrease` (0 to 1) if all overload.
+        If all recent requests were overloads, it is multiplied by `decrease` (between 0 and 1).
         """
         if not 1 <= floor <= concurrency or not 0 < decrease < 1:
             raise ValueError(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tasks.language.endpoints.faults import Fault
 
 MAX_BODY_BYTES = 64 << 20
-"""Maximum bytes of one unpacked body: an endless or bombed one must not fill a worker's memory."""
+"""Maximum bytes of one decompressed body, so that no body can fill a worker's memory."""
 _FIRST_WAIT_S = 1.0
 """Seconds for which requests with a key wait for the first request.
 
@@ -66,7 +66,7 @@ class EndpointPool:
     account: str = ""
     """Account (address and key).
 
-    Its pools share their limit and, with one outage policy, their watch.
+    All pools of an account share one limit. Those with equal outage policies share one watch.
     """
     concurrency: int = 1
     """Concurrency of this pool's models."""
@@ -138,10 +138,10 @@ class EndpointPool:
     def count(
         self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None
     ) -> None:
-        """Report to the limit and the watch how a request ended.
+        """Report to the concurrency limit and the outage watch how a request ended.
 
         Args:
-            ticket: The limit's ticket of this request.
+            ticket: Ticket that the limit gave this request.
             kind: Kind of the fault. Empty for an answer.
             text: Text of the fault.
             status: HTTP status, if any.
@@ -203,7 +203,7 @@ def join_pool(
         concurrency: Maximum number of requests in flight.
         connect_s: Time limit in seconds of a connection.
         outage: Policy for outages.
-        ca_file: PEM file of authorities to trust in addition to the usual ones.
+        ca_file: PEM file of certificate authorities to trust in addition to the usual ones.
         headers: Additional headers of each request, with their values.
         query: Parameters appended to the path of each request.
 
@@ -277,9 +277,9 @@ def _session(
 
 
 def _trusted(ca_file: str | None) -> ssl.SSLContext:
-    """Return the authorities of `ca_file` in addition to the usual ones.
+    """Return a context that trusts the certificate authorities of `ca_file` and the usual ones.
 
-    These are SSL_CERT_FILE and SSL_CERT_DIR, or else the system's.
+    The usual ones are those of SSL_CERT_FILE and SSL_CERT_DIR, or else the system's.
 
     Raises:
         ConfigError: The file does not exist or contains no certificate.
@@ -296,11 +296,10 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _authorization(url: str, key: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the SDK's headers.
+    """Return the SDK's headers for authorization.
 
-    Organization and project from the environment are sent only to OpenAI.
-
-    A header of the user (`api-key`, `Authorization`) replaces a key that was not named.
+    Organization and project from the environment are sent only to OpenAI. The result is empty if
+    the user's own headers authorize requests: one is `Authorization`, or no key is set.
     """
     from openai import AsyncOpenAI
 

@@ -41,14 +41,18 @@ _NO_SCHEMA = re.compile(r"response_format|json_schema|guided|grammar|schema", re
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Reason why a request got no answer, and when to retry.
+    """Reason why a request got no answer. Its kind says whether and how to retry.
 
-    `overload`: later, with fewer requests in flight. `transient`: later. `token_limit_name`: at
-    once, with the other name of max_tokens. `answer_schema`: at once, without the answer's schema.
-    `no_tools`: at once, with the tools described as text. `parameter`: at once, without the one in
-    `parameter`. `merged_messages`: at once, in the merged form. `permanent`: never.
-    `context_length`, `content_filter`: never, since the endpoint's judgement of the conversation
-    counts as an answer.
+    - `overload`: retry later, with fewer requests in flight.
+    - `transient`: retry later.
+    - `token_limit_name`: retry immediately, with the other name of max_tokens.
+    - `answer_schema`: retry immediately, without the answer's schema.
+    - `no_tools`: retry immediately, with the tools described as text.
+    - `parameter`: retry immediately, without the request field named in `parameter`.
+    - `merged_messages`: retry immediately, with the messages in the merged form.
+    - `permanent`: do not retry.
+    - `context_length`, `content_filter`: do not retry. The endpoint rejected the conversation,
+      which counts as an answer.
     """
 
     kind: Literal[

@@ -17,7 +17,7 @@ FOLDER = "profiles"
 """Name of the folder, also in the home: `<home>/profiles/NAME.yaml` adds the profile NAME."""
 _SUFFIXES = (".yaml", ".yml")
 _FOUND_OUT = "thoughts"
-"""Field that only an endpoint's answers determine."""
+"""Profile field that no file may set, because only an endpoint's answers determine it."""
 
 
 def profile_names(home: Path) -> Mapping[str, str]:

@@ -100,7 +100,7 @@ class OpenAIModel:
         )
 
     def pool(self) -> EndpointPool:
-        """Return the endpoint's client and limit on the running loop. The first call joins it."""
+        """Return the endpoint's pool on the running event loop. The first call joins the pool."""
         if self._pool is None:
             p = self._policy
             self._pool = join_pool(
@@ -175,9 +175,9 @@ class OpenAIModel:
         return pool.profiles.get((self._name, self._first_profile), self._first_profile)
 
     def _adapt(self, pool: EndpointPool, fault: Fault) -> bool:
-        """Record what a rejection shows.
+        """Adapt the endpoint's profile to a rejection.
 
-        Return True if another form of the request can help at once.
+        Return True if the request can be sent again immediately, in another form.
         """
         if (profile := adapt(self.profile(pool), fault)) is None:
             return False
@@ -189,7 +189,7 @@ class OpenAIModel:
     ) -> tuple[T | Fault, float, int]:
         """Return the final result of `ask`, the seconds, and the number of sent requests.
 
-        `ask` sends one request. A fault as result is the endpoint's judgement of a text.
+        `ask` sends one request. A returned fault rejects the conversation: too long, or filtered.
 
         Raises:
             ModelUnavailable: See `complete`.

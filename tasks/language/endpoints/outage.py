@@ -21,11 +21,11 @@ class OutagePolicy:
     """
 
     faults: int = 8
-    """Number of consecutive faults, of all requests together, that start an outage, ..."""
+    """Number of consecutive faults, of all requests together, that can start an outage."""
     silence_s: float = 5.0
-    """... if they span at least this many seconds without any response."""
+    """Minimum seconds without any response that these faults must span to start an outage."""
     patience_s: float = 300.0
-    """Seconds for which requests wait for the endpoint to return. Then they fail at once."""
+    """Seconds for which requests wait for the endpoint. After that, they fail immediately."""
     pause_s: float = 0.5
     """Seconds before the first probe. The pause doubles with each failed probe."""
     max_pause_s: float = 15.0
@@ -34,10 +34,13 @@ class OutagePolicy:
 class OutageWatch:
     """Outage watch of one endpoint. It belongs to one event loop.
 
-    Answering: `is_down` is false, and faults are counted until the next response. `is_suspect` is
-    set after many. Waiting: only faults came. Each request waits in `wait`, and after growing
-    pauses one of them is sent as the probe. Given up: patience is over. Requests fail at once, but
-    after each pause one is sent, so that a late return is noticed.
+    The watch has three states:
+
+    - Answering: `is_down` is false. Consecutive faults are counted, and many set `is_suspect`.
+    - Waiting: the endpoint is down. Requests wait in `wait`, and after growing pauses one of them
+      is sent as the probe.
+    - Given up: patience is over. Requests fail immediately, but after each pause one is sent, so
+      that a late return is noticed.
     """
 
     def __init__(self, url: str, policy: OutagePolicy) -> None:
@@ -94,7 +97,7 @@ class OutageWatch:
     def abandoned(self) -> None:
         """Record that the running task was cancelled.
 
-        If it was the probe, another takes its place.
+        If it was the probe, another waiting request becomes the probe.
         """
         if self.is_probe():
             self._probe = None
@@ -114,7 +117,10 @@ class OutageWatch:
         return True
 
     async def _next_change(self) -> bool:
-        """Return True if the caller is the probe. It must then send, or call `abandoned`."""
+        """Wait until the outage's state changes. Return True if the caller is now the probe.
+
+        The probe must send its request, or call `abandoned`.
+        """
         if self._has_given_up:
             return False
         place: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

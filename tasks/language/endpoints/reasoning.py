@@ -52,7 +52,7 @@ def known_tags() -> Mapping[str, tuple[str, str]]:
 
 @cache
 def tag_names(choice: str) -> tuple[str, ...]:
-    """Return the tag names for `auto`, `none` or a list separated by commas.
+    """Return the names of reasoning tags for `auto`, `none` or a list separated by commas.
 
     Raises:
         UnknownName: No tag has this name.

@@ -17,7 +17,8 @@ _Dialogue = tuple[str, str, int]
 class StickyModel:
     """Model that keeps each dialogue on one server.
 
-    A new dialogue goes to the server with the fewest, and moves only if its server is down.
+    A new dialogue goes to the server with the fewest dialogues. It changes to another server only
+    if its server is down.
     """
 
     def __init__(self, replicas: Sequence[OpenAIModel]) -> None:

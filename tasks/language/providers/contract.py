@@ -29,7 +29,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class SpecSettings:
-    """Settings in addition to the spec."""
+    """Settings that the user gives beside a model spec, such as an address or a revision."""
 
     text: str
     """Complete spec, for messages."""
@@ -112,7 +112,7 @@ TellFacts = Callable[
     [ModelIdentity, ModelEndpoint, Mapping[str, str] | None],
     Coroutine[Any, Any, Mapping[str, str] | None],
 ]
-"""See `tasks.language.opening.served_facts`."""
+"""Requests the facts that a model's server reports. See `tasks.language.opening.served_facts`."""
 
 
 def file_name(rest: str) -> str:
@@ -122,7 +122,7 @@ def file_name(rest: str) -> str:
 
 @dataclass(frozen=True)
 class ModelProvider:
-    """Provider of one kind of models. Only its own module decides what is imported."""
+    """Provider of one kind of models. Each provider imports the libraries that it needs itself."""
 
     forms: tuple[str, ...]
     """Forms of the provider's specs, for messages."""
@@ -133,11 +133,11 @@ class ModelProvider:
     is_control: bool = False
     """True if it represents no real model. Estimates and tables of models omit it."""
     shown_name: Callable[[str], str] = file_name
-    """Returns the default name in tables for the text after the colon."""
+    """Returns a model's default name in tables from its spec's text after the colon."""
     located: Callable[[str, Path], str] | None = None
-    """Returns the text after the colon with its path resolved against a configuration's folder.
+    """Returns a spec's text after the colon, its path resolved against a configuration's folder.
 
-    None if the text contains no path.
+    None if the provider's specs contain no path.
     """
     serve: Callable[[ServeRequest], AbstractContextManager[ModelEndpoint]] | None = None
     """Serves a model on this machine's loopback during a block. None if others serve it."""
@@ -145,17 +145,17 @@ class ModelProvider:
     """Returns the commands that `serve` would start, for dry runs."""
     takes_serve_settings: bool = False
     lacks_engine: Callable[[str, VllmSettings | None], bool] = lambda _rest, _settings: False
-    """Returns True if the revision depends on a program that is not installed on this machine."""
+    """Returns True if a model's revision is the version of a program that is not installed here."""
     usual_gpus: float | None = None
-    """Returns the default number of GPUs of the model's server. None if unknown."""
+    """Default number of GPUs of the model's server. None if unknown."""
     takes_batches: bool = False
     """True if requests can use an endpoint's batches (`ModelEndpoint.batches`)."""
     check: Check | None = None
     facts: TellFacts | None = None
     """Returns the facts that the model's server reports. None if a name always means one model."""
     usual_key: Callable[[str], str | None] = lambda _rest: None
-    """Returns the default name of the key's variable for the text after the colon."""
+    """Returns the key's default environment variable from a spec's text after the colon."""
     secret_variables: Callable[[ModelEndpoint], Sequence[str]] = lambda endpoint: tuple(
         filter(None, (endpoint.key_env,))
     )
-    """Return the names of the variables with the key and the values of headers."""
+    """Returns the names of the variables with the key and the values of headers."""

@@ -80,7 +80,7 @@ def log_size(log: Path) -> int:
 def why_it_ended(log: Path, start: int = 0) -> str:
     """Return a server's first error with its remedy, or the last lines of its log.
 
-    Name the log's path.
+    The text names the log's path.
 
     Args:
         log: Log of the server.

@@ -209,7 +209,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_with_parent(parent: int, end: Callable[[], None]) -> None:
-    """Call `end` and exit when the parent closes its pipe or is gone. For a server's process."""
+    """Call `end` and exit when the parent closes its pipe or is gone. Servers' processes use it."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -161,7 +161,7 @@ class Replica:
 def _shared_memory(pids: Iterable[int]) -> set[Path]:
     """Return the shared memory segments of these processes, made by multiprocessing.
 
-    If their cleaner is too slow, they would never be removed.
+    The caller removes what multiprocessing's resource tracker is too slow to remove.
     """
     segments: set[Path] = set()
     for pid in pids:
@@ -176,7 +176,7 @@ def _shared_memory(pids: Iterable[int]) -> set[Path]:
 
 
 def _group(leader: int) -> dict[int, bool]:
-    """Return the living descendants of a process group -> True if it cleans shared memory."""
+    """Return the living descendants in a process group: pid -> True if it cleans shared memory."""
     import psutil
 
     processes: dict[int, bool] = {}
@@ -196,7 +196,7 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def end_everything() -> None:
-    """End all descendants, including adopted ones and those in other groups."""
+    """End all descendants, including adopted processes and those in other process groups."""
     import psutil
 
     for _ in range(20):

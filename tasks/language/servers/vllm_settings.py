@@ -55,8 +55,8 @@ def _reserved_argument(name: str) -> str | None:
 class VllmSettings(Frozen):
     """Settings of vLLM for a `vllm:` model.
 
-    `dtype`, `max_model_len`, `seed` and `arguments` can change an answer, so they make another
-    model.
+    `dtype`, `max_model_len`, `seed` and `arguments` can change an answer, so a model with other
+    values of these counts as another model.
     """
 
     command: str | None = None
@@ -74,7 +74,7 @@ class VllmSettings(Frozen):
 
     Each replica gets the next `tensor_parallel` of them as CUDA_VISIBLE_DEVICES.
 
-    With `auto`, the night chooses free ones, so that servers of several models are up at once.
+    With `auto`, the night chooses free GPUs, so that servers of several models run together.
     """
     tensor_parallel: int = Field(default=1, ge=1)
     """Number of GPUs that share one replica."""

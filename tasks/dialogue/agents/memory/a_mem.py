@@ -60,7 +60,7 @@ class Note:
 
     @property
     def shown(self) -> str:
-        """Return round and notes for a model, quoted so that none can imitate another."""
+        """Return the round and its note for a model, quoted so that no part can imitate another."""
         return labelled_line(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
 
 

@@ -40,7 +40,7 @@ def fact_text(fact: Fact) -> str:
 
 
 class FactGraph:
-    """Passages with their facts. Texts without a vector are similar to nothing."""
+    """Passages with their facts. A text without a vector has similarity 0 to every other text."""
 
     def __init__(self) -> None:
         self._facts_of: dict[str, tuple[Fact, ...]] = {}

@@ -48,7 +48,7 @@ class Segment:
     visits: int = 0
     used_at: int = 0
     n_read: int = 0
-    """Number of pages that the long-term store has learned from."""
+    """Number of the segment's pages that have already updated the long-term store."""
 
     def heat(self, now: int) -> float:
         """Return the sum of visits, new pages and recency, each with weight 1."""

@@ -42,12 +42,12 @@ PROMPTS = PromptTexts(
     ),
 )
 SHORT, FEW, MANY = 10, 3, 10
-"""Messages that make a dialogue long, and recalled memories in a short and in a long dialogue.
+"""Messages from which a dialogue is long; recalled memories in a short and a long dialogue.
 
 Source: UniDial-EvalKit, section 4.2.
 """
 PURPOSE = "asked_for"
-"""Label of an artifact: purpose of its text."""
+"""Label of an artifact: purpose of the request that it answers, such as `note`."""
 T = TypeVar("T")
 
 
@@ -63,7 +63,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Embed:
-    """Request for vectors: text -> vector of length 1. Blank texts have none."""
+    """Request for the vector of each text, of length 1. Blank texts have no vector."""
 
     texts: tuple[str, ...]
 
@@ -76,7 +76,7 @@ class Unit:
     """One round of the conversation: the user's message, and the answer that the model sees."""
 
     number: int
-    """1-based number."""
+    """1-based number of the round."""
     user: str
     assistant: str
 
@@ -92,7 +92,7 @@ class Unit:
         return labelled_line(user=self.user, assistant=self.assistant)
 
     def beyond(self, earlier: "Unit") -> "Unit":
-        """Return the part that is missing in an earlier version of the unit.
+        """Return the part of the round that is missing in an earlier version of it.
 
         Some history policies append later messages to a round.
         """
@@ -136,7 +136,7 @@ class MemorySubject:
         self._units: tuple[Unit, ...] = ()
         """Rounds of the conversation, as the memory received them."""
         self._n_units = 0
-        """Number of units in the memory."""
+        """Number of rounds in the memory."""
         self._round = 0
         """Latest round whose memory requests are complete."""
         self._recalled = Recalled()
@@ -230,7 +230,7 @@ class MemorySubject:
         return (yield from self._memory.recall(question, FEW if n_messages < SHORT else MANY))
 
     def _visible_messages(self, transcript: Transcript) -> tuple[Message, ...]:
-        """Return the messages that the history policy shows, without the seat's other steps."""
+        """Return the messages that the history policy shows, without the subject's other steps."""
         return messages_of(replace(transcript, steps=transcript.messages), self._chat.history)
 
     async def _embed(self, texts: Sequence[str]) -> "Mapping[str, Vector]":

@@ -25,7 +25,7 @@ OF_TALK = "of_talk"
 
 
 class SharedTalk:
-    """Conversation before one dialogue.
+    """Memory requests of one dialogue about the conversation that precedes it.
 
     Args:
         answers: Store of shared answers. None if nothing is shared.
@@ -37,7 +37,7 @@ class SharedTalk:
         self._locks, self._is_locked, self._n_turns = AsyncExitStack(), False, 0
 
     def n_units(self, transcript: Transcript, units: "Sequence[Unit]") -> int:
-        """Return the number of leading units that belong to the shared conversation only."""
+        """Return the number of leading rounds that belong to the shared conversation only."""
         from tasks.dialogue.agents.memory.memory_subject import units_of
 
         if self._answers is None or transcript.dialog.context_id is None:
@@ -56,11 +56,11 @@ class SharedTalk:
         return transcript if self._is_drawn else replace(transcript, seed=0)
 
     def labels(self, request: "Ask", transcript: Transcript) -> tuple[tuple[str, str], ...]:
-        """Return the labels of an answer."""
+        """Return the labels of the answer to a request. Empty unless the request is shared."""
         return ((OF_TALK, self._key(request, transcript)),) if request.is_shared else ()
 
     def fits(self, request: "Ask", step: Step, transcript: Transcript) -> bool:
-        """Return True if a step of this dialogue is the answer."""
+        """Return True if a step of this dialogue has the labels of the answer to the request."""
         return [label for label in step.labels if label[0] == OF_TALK] == list(
             self.labels(request, transcript)
         )

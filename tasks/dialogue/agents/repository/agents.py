@@ -23,7 +23,7 @@ _SHELL_STATE = (
 
 
 def repository_agent(name: str, prompt: str, help: str) -> Agent:
-    """Return an agent that runs the loop.
+    """Return an agent that works in a repository by the loop in `loop.py`.
 
     Args:
         name: Name of the agent.

@@ -1,4 +1,4 @@
-"""Agent that works alone: a user exists, but the prompt does not ask for questions (section 5)."""
+"""Agent whose prompt does not ask it to question the user (Dialogue-SWEBench, section 5)."""
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 

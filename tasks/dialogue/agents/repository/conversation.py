@@ -93,7 +93,7 @@ class Room:
         return replace(self, n_dropped=prompt.n_dropped + prompt.n_shown - prompt.n_shown // 2)
 
     def labels(self, before: "Room") -> tuple[tuple[str, str], ...]:
-        """Return the labels of an answer that record this state in the steps."""
+        """Return the labels that record this state in an answer's step, given the state before."""
         dropped = ((DROPPED, str(self.n_dropped)),) if self.n_dropped else ()
         return (
             dropped
@@ -103,7 +103,7 @@ class Room:
 
 
 def room_of(steps: Sequence[Step]) -> Room:
-    """Return the state that the steps record."""
+    """Return the context's state, as recorded in the labels of the steps."""
     labels = [dict(step.labels) for step in steps if step.labels]
     dropped = [int(values[DROPPED]) for values in labels if DROPPED in values]
     sizes = [int(values[MOST_SIZE]) for values in labels if MOST_SIZE in values]
@@ -142,7 +142,7 @@ def prompt_of(system: str, transcript: Transcript, n_dropped: int) -> Prompt:
 
     Args:
         system: Text of the system message.
-        transcript: Transcript of the seat.
+        transcript: Transcript as the agent sees it.
         n_dropped: Number of oldest observations to leave out.
     """
     steps = transcript.steps

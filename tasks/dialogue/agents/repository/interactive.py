@@ -1,4 +1,4 @@
-"""Agent that asks the user about unclear parts of the request (section 5, baseline 2)."""
+"""Agent that asks the user about unclear requests (Dialogue-SWEBench, section 5, baseline 2)."""
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 

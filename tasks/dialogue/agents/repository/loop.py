@@ -54,7 +54,7 @@ _ENDS = "ends"
 
 @dataclass(frozen=True)
 class RepositorySeat:
-    """Subject's seat with an open workspace."""
+    """Subject of one dialogue that works in an open workspace."""
 
     model: ChatModel
     sampling: Sampling
@@ -217,6 +217,6 @@ def _argument(call: ToolCall, name: str) -> str:
 
 
 def _step(transcript: Transcript, answers: Sequence[Completion]) -> Step:
-    """Return the last answer as a step, with the number of all requests."""
+    """Return the last of the answers as a step that counts the requests of all of them."""
     n_calls = sum(answer.n_calls for answer in answers)
     return answer_step(transcript, answers[-1], StepKind.MESSAGE, n_calls)

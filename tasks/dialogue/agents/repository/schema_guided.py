@@ -1,4 +1,4 @@
-"""Agent with a dialogue state of keys and values that guides its questions (section 4)."""
+"""Agent whose dialogue state of keys and values guides it (Dialogue-SWEBench, section 4)."""
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 

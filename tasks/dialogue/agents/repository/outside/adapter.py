@@ -15,28 +15,28 @@ class Adapter:
     """Agent of another project, as data: its package, its driver, and its tools."""
 
     name: str
-    """Name of the agent, of the make target that installs it, and of its lock's suffix."""
+    """Name of the agent, of the make target that installs it, and suffix of its lock file."""
     version: str
-    """Version of the adapter, part of its dialogues' ids. Raise it when its behaviour changes."""
+    """Version of the adapter, part of the dialogues' ids. Raise it when the behaviour changes."""
     help: str
     distribution: str
     """Package on PyPI."""
     release: str
-    """Version of the package in the lock."""
+    """Version of the package in the agent's lock file."""
     release_option: str
     """Name of the agent option that holds the package's version."""
     python: str
-    """Version of the Python that the lock is for."""
+    """Python version that the lock file is for."""
     driver: Path
     """Script that runs on that Python. Its arguments are Parley's address and the step limit."""
     prompt: str
-    """Name of the prompt about the repository and the end of the work, without suffix."""
+    """Prompt file, without suffix, that describes the repository and how to finish the work."""
     tools: Callable[[SeatWorkspace], tuple[Tool, ...]]
     """Returns the tools that run in the workspace. `message_user` always exists."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables of its process."""
+    """Environment variables of the agent's process."""
 
     @property
     def variable(self) -> str:
-        """Name of the variable that holds the path of a Python with the package."""
+        """Return the environment variable that holds the path of a Python with the package."""
         return f"PARLEY_{self.name.upper().replace('-', '_')}"

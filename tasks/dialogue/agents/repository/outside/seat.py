@@ -1,4 +1,6 @@
-"""Subject's seat for another project's agent. Each request is journaled as a step before the reply.
+"""Subject whose steps come from another project's agent.
+
+Each request of the agent is journaled as a step before Parley replies.
 
 The agent's process has no essential state. After a kill, a new process receives the journaled steps
 in order: each answer, each result of a call, each reply of the user. Then it continues, and no
@@ -51,7 +53,7 @@ _ONE_MESSAGE = (
 
 @dataclass
 class OutsideSeat:
-    """Seat of one dialogue."""
+    """Subject of one dialogue whose steps come from another project's agent."""
 
     model: ChatModel
     sampling: Sampling
@@ -59,7 +61,7 @@ class OutsideSeat:
     session: Session
     adapter: Adapter
     work: str
-    """Text about the repository and the end of the work, placed before the user's first message."""
+    """Description of the repository and of how to finish. It precedes the first user message."""
     release: str
     """Required version of the agent's package."""
     most_steps: int
@@ -171,7 +173,7 @@ class OutsideSeat:
     def _message(
         self, request: Request, transcript: Transcript, text: str, tool: str
     ) -> Step | None:
-        """Return the message to the user, or answer the agent with the reply."""
+        """Return the message to the user. If the user has replied, pass on the reply instead."""
         replies = transcript.texts(Role.USER)
         if self.n_replies + 1 == len(replies):
             labels = ((SENT_BY_TOOL, tool),)
@@ -230,7 +232,7 @@ def _has(step: Step, label: str) -> bool:
 
 
 def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
-    """Yield the texts of calls to the user."""
+    """Yield the texts that the calls send to the user."""
     for call in calls:
         if call.name not in (MESSAGE_USER, FINISH):
             continue

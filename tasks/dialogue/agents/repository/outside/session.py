@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 START, CHAT, TOOL, MESSAGE, FINISH = "start", "v1/chat/completions", "tool", "message", "finish"
-"""Paths of the address: first message, model, tool, message to the user, end of work."""
+"""URL paths for the first message, model, tools, messages to the user, and end of the work."""
 _END_S = 5.0
 _MOST_MIB = 64
 _ENVIRON = {"LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1"}
@@ -71,7 +71,7 @@ class Session:
         return f"the agent's process ended with status {self._process.returncode}: {lines}"
 
     def answer(self, answer: Mapping[str, Any]) -> None:
-        """Answer the open request."""
+        """Send the answer to the agent's open request."""
         assert self._open is not None
         if not self._open.answer.done():
             self._open.answer.set_result(answer)

@@ -186,7 +186,7 @@ def success(output: str) -> dict[str, Any]:
 
 
 def parse_output(content: str) -> dict[str, Any]:
-    """Split the result of Parley's shell into output and status. Its last line is Parley's own."""
+    """Split the result of Parley's shell into output and status, which is its last line."""
     output, _, end = content.rpartition("\n")
     match = END_OF_OUTPUT.fullmatch(end)
     if match is None:

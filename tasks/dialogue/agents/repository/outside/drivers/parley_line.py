@@ -1,4 +1,4 @@
-"""Connection of a driver to Parley, for the model's answers, tools and the user."""
+"""HTTP connection of a driver to Parley, which provides model, tools and the simulated user."""
 
 import json
 import sys
