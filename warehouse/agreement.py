@@ -23,7 +23,7 @@ Row = tuple[str | int | float | None, ...]
 
 
 def refresh_agreement(connection: "DuckDBPyConnection") -> None:
-    """Replace all rows, computed from the ratings and judgements in the file."""
+    """Compute all rows of `agreement` again from the ratings and judgements in the warehouse."""
     people, judges = _read(connection, "rated_by_people"), _read(connection, "rated_by_judges")
     rows = [
         row for rated in people for row in _rows_of(rated, people[rated], judges.get(rated, {}))
@@ -152,13 +152,17 @@ def _common(marks: Sequence[Mark]) -> Mark | None:
 def _row(
     rated: tuple[str, str], pair: str, a: str, b: str, sides: Sequence[tuple[Marks, Marks]]
 ) -> Row:
-    """Return a row for two sides.
+    """Return the row of two raters, or of people and a judge.
 
     `n_missing` counts the items that only one of two raters rated, or that a person rated and the
     judge did not.
 
     Args:
-        sides: marks of the two sides. Several pairs of sides are concatenated.
+        rated: rubric and dimension.
+        pair: kind of the two, such as `raters`.
+        a: name of the first.
+        b: name of the second.
+        sides: pairs (marks of the first, marks of the second), which are concatenated.
     """
     marked = [
         (thing[0], x[thing], y[thing]) for x, y in sides for thing in sorted(x.keys() & y.keys())

@@ -1,7 +1,7 @@
 """Descriptions of tables, views and columns, stored in the warehouse as comments.
 
 `parley sql ".describe TABLE"` shows them. A column's description is the first that exists of: the
-YAML file beside the mart's SQL, `sql/tables.yml`, the docstring of the field stored in the column,
+YAML file next to the mart's SQL, `sql/tables.yml`, the docstring of the field stored in the column,
 and the description of all columns with this name (`shared` in `sql/tables.yml`).
 """
 
@@ -70,13 +70,13 @@ def texts(name: str, own: Mapping[str, str] | None = None) -> dict[str, str]:
 def mart_texts(source: Traversable) -> dict[str, str]:
     """Return the descriptions of a mart's columns.
 
-    Those in the YAML file beside its SQL have priority over the shared ones.
+    Descriptions in the YAML file next to its SQL have priority over shared ones.
     """
     return texts(source.name.removesuffix(".sql"), mart_notes(source).get("columns"))
 
 
 def mart_notes(source: Traversable) -> dict[str, Any]:
-    """Return the YAML file beside a mart's SQL (`columns` and `tests`), or an empty dictionary."""
+    """Return the YAML file next to a mart's SQL (`columns` and `tests`), or an empty dictionary."""
     path = Path(str(source)).with_suffix(".yml")
     return _yaml(path) if path.is_file() else {}
 
@@ -185,7 +185,7 @@ class CurveTable:
     parts: tuple[str, ...]
     """Columns that divide the table into curves."""
     measures: tuple[str, ...]
-    """Columns with an interval beside them."""
+    """Columns `x` with an interval in the columns `x_low` and `x_high`."""
     counts: Mapping[str, tuple[str | None, str | None]]
     """Measure -> columns of its n and n_unscored. None: the table has no such column."""
 

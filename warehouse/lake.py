@@ -42,8 +42,8 @@ content."""
 class Part:
     """A Parquet file.
 
-    `mtime_ns` is 0 if the name identifies the content. In a store, another content has another
-    number.
+    `mtime_ns` is 0 if the name identifies the content. In an object store it is a number that
+    differs whenever the content differs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Tests of marts. The YAML file beside a mart's SQL states them, and every publication runs them.
+"""Tests of marts. The YAML file next to a mart's SQL states them. Every publication runs them.
 
 tests:
   unique: [run_id, metric]                  # no two rows are equal in these columns

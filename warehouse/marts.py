@@ -147,7 +147,7 @@ class Mart:
 
 @dataclass(frozen=True)
 class MartPlan:
-    """Marts of a file after this publication."""
+    """Marts that the warehouse file has after this publication."""
 
     marts: tuple[Mart, ...]
     n_unchanged: int
@@ -197,7 +197,7 @@ def _mart(source: MartSource) -> Mart:
 def plan_marts(connection: "DuckDBPyConnection", current: Sequence[Mart]) -> MartPlan:
     """Compare marts with those in the file.
 
-    Marts that only the file has stay, at the end, and are kept up to date.
+    Marts that only the file has are last in the plan, and are updated as well.
     """
     rows = connection.execute(
         "select mart, kind, statement from _marts order by position"

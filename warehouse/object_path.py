@@ -176,7 +176,7 @@ class ObjectPath(_PathLike):
     def read_each(self, paths: "Sequence[ObjectPath]") -> "Iterator[tuple[ObjectPath, bytes]]":
         """Yield objects of this store with their contents.
 
-        Many are fetched at once. Objects removed in the meantime are skipped.
+        Many objects are fetched concurrently. Objects removed in the meantime are skipped.
         """
         for start in range(0, len(paths), _AT_ONCE):
             batch = paths[start : start + _AT_ONCE]

@@ -18,8 +18,8 @@ from tasks.storage.parquet_store import Lake
 from warehouse.site_rows import SiteRows
 
 SIDE_BY_SIDE = 500
-"""Number of changed dialogues of a comparison that have a page with both transcripts. The others
-have two links."""
+"""Maximum number of changed dialogues of a comparison with a page that shows both transcripts. For
+other changed dialogues, the comparison links to each run's transcript."""
 
 
 Pair = tuple[str, str]
@@ -34,17 +34,17 @@ def write_comparisons(
 ) -> list[dict[str, Any]]:
     """Write a page for each pair of runs to compare.
 
-    These are the pairs that a night compared, the requested ones, and those that lead a setting.
-    Dialogues that changed appear only on the pages of the requested pairs and of the latest night.
-    Pages of earlier nights have the metrics alone: each night adds as many pairs again, and each
-    pair has hundreds of pages with both transcripts.
+    These are the pairs that a night compared, the requested pairs, and the two best models of each
+    setting. Only the pages of requested pairs and of the latest night's pairs list the dialogues
+    that changed. The pages of earlier nights show metrics alone, because each pair can have
+    hundreds of changed dialogues, and every night adds pairs.
 
     Args:
         requested: pairs named by `--compare`.
         leading: pair of a setting's two best models -> its rows as in the table `comparisons`.
 
     Returns:
-        Per page: its name, its two runs, and how much changed between them.
+        One dictionary per page: the name, the two runs, and how much changed between them.
     """
     comparisons = rows.rows(
         "select * from comparisons order by night_id desc, run_id, against, metric"

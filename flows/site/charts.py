@@ -24,23 +24,23 @@ WIDTH, PLOT, LEFT, TOP, ROOM = 440, 220, 62, 10, 48
 and axis names."""
 _TICKS = 5
 _NAME_WIDTH, _LINE_HEIGHT, _SLANT = 20, 13, 0.62
-"""Most characters in a line of a position's name, line height, and share of a slanted name's length
-that counts as height."""
+"""Label of a position: maximum characters per line, line height, and height of a slanted label as a
+share of its length."""
 _CHARACTER = 6.2
 _MOST_NUMBERS = 24
-"""Most number positions that are all labelled. Of more, every second or third is."""
+"""Maximum number of labelled numeric positions. With more, only every n-th has a label."""
 Row = Mapping[str, Any]
 Colours = Mapping[str, str]
 
 
 def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator[dict[str, Any]]:
-    """Yield a chart for each setting, part and measure with values at two positions or more.
+    """Yield a chart for each setting, table part and measure with values at two positions or more.
 
-    A measure that is the same at all positions of each run, with interval and n, describes the
-    whole run. No curve is drawn for it.
+    A measure whose value, interval and n are equal at all positions of each run describes the whole
+    run, and gets no chart. `CurveTable.parts` names the columns that divide a table into parts.
 
     Args:
-        colours: model -> class of its colour, the same for all charts of the site.
+        colours: model -> CSS class of its colour, the same for all charts of the site.
     """
     axis = table.axis
     placed_rows = [
@@ -72,7 +72,7 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
 
 
 def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
-    """Return whether a run has different values at different positions."""
+    """Return whether value, interval or n of a measure differ between positions of some run."""
     columns = [
         measure,
         f"{measure}_low",
@@ -170,9 +170,9 @@ def _chart(
 
 
 def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, Any]]:
-    """Return positions with the lines of their labels.
+    """Return each position with the lines, slant and height of its label.
 
-    The chart is higher if names are slanted.
+    Labels are slanted if they are names, or too long to fit next to each other.
     """
     step = 1 + (len(places) - 1) // _MOST_NUMBERS
     positions: list[dict[str, Any]] = []
@@ -201,7 +201,7 @@ def history_chart(points: Sequence[Row], colours: Colours) -> dict[str, Any] | N
 
     Args:
         points: rows of `history` of one series and metric, in their order.
-        colours: model -> class of its colour.
+        colours: model -> CSS class of its colour.
 
     Returns:
         The chart, or None if fewer than two points have a value.

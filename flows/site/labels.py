@@ -1,4 +1,4 @@
-"""Names and units shown in place of columns: of metrics, axes and positions on an axis."""
+"""Names and units that pages show for metrics, axes and the positions on an axis."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -11,7 +11,7 @@ from warehouse.comparison.paired import ALPHA
 from warehouse.site_rows import SiteRows
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 112, 16, 5
-"""Size of the drawing in a cell, and the margin at either end for half a dot."""
+"""Size of the drawing in a cell, and its margin on the left and right, which fits half a dot."""
 Row = Mapping[str, Any]
 
 
@@ -23,7 +23,7 @@ def matrices(
     Args:
         board: rows of the table `leaderboard` with their labels.
         shown: runs that have a row; see `newest_of_each`.
-        colours: model -> class of its colour.
+        colours: model -> CSS class of its colour.
     """
 
     def key(row: Row) -> tuple[str, str, float]:

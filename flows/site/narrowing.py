@@ -10,8 +10,8 @@ from tasks.metrics.registry import METRICS
 _RIGHT, _ROOM, _TICKS = 22, 48, 5
 """Room right of the plot and below it, and number of ticks per axis."""
 _SETTLED = 0.25
-"""Share of the sequence that may lie outside the plot: the sequence starts at the metric's whole
-range."""
+"""Share of the sequence's first points that do not affect the plot's scale and may lie outside. The
+first intervals span the metric's whole range, and would flatten the rest of the curve."""
 Row = Mapping[str, Any]
 
 
@@ -76,7 +76,10 @@ def _chart(row: Row) -> dict[str, Any]:
 
 
 def _margin(row: Row) -> tuple[float, float] | None:
-    """Return both ends of the margin in the metric's unit. None: the metric is not installed."""
+    """Return the equivalence margin as (low, high) in the metric's unit.
+
+    Returns None if the metric is not installed.
+    """
     if row["metric"] not in METRICS.names():
         return None
     low, high = METRICS.load(row["metric"]).ends

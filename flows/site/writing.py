@@ -153,10 +153,12 @@ def _write_run(
 
 
 def links_of(ids: Sequence[str], failures: Sequence[int], at: int) -> dict[str, str | None]:
-    """Return the dialogues before and after one, and the nearest failed ones.
+    """Return the ids of the previous and next dialogue, and of the nearest failed ones.
 
     Args:
-        failures: sorted positions in `ids`.
+        ids: ids of the run's dialogues in the order of the pages.
+        failures: sorted indices in `ids` of failed dialogues.
+        at: index in `ids` of the dialogue whose page shows the links.
     """
     before, after = bisect_left(failures, at), bisect_right(failures, at)
     return {

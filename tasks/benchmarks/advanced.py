@@ -1,7 +1,7 @@
-"""Optional parts of a benchmark: simulated users, resources beside the data, and judges.
+"""Optional parts of a benchmark: simulated users, resources besides the data, and judges.
 
 A benchmark imports `Play`, `Judging`, `Resources` and their parts from here. Tables and files of
-results are in `tasks.benchmarks.results`, texts that a user may replace in `templates`, and
+results are in `tasks.benchmarks.results`, texts that `--templates` replaces in `templates`, and
 datasets built by a benchmark in `construction`.
 """
 
@@ -39,7 +39,7 @@ class JudgeRequest:
     context: tuple[Turn, ...] = ()
     """Turns of the shared context before the dialog.
 
-    Empty without one. No episode contains them.
+    Empty without a shared context. Episodes do not contain these turns.
     """
     verdicts: Sequence[TestVerdict] = ()
     """Verdicts of the episode's tests. Empty unless the rubric reads verdicts."""
@@ -62,7 +62,8 @@ class Judging:
 class Resolve(Protocol):
     """Function that resolves the resources of staged rows.
 
-    Files are read from the user's folders. Anything that must be built is stored in the home.
+    It reads files from the paths of `--data` and `--resource`, and stores what it builds in the
+    home.
     """
 
     def __call__(
@@ -77,7 +78,7 @@ class Resolve(Protocol):
             staged: Rows to resolve.
             source: Raw data that the rows were read from. None if the rows come from the lake and
                 may already have their digests.
-            resources: Paths given by the user, by resource name.
+            resources: Paths given by `--resource NAME=PATH`, by name.
             home: Home that stores built resources.
 
         Raises:
@@ -88,10 +89,16 @@ class Resolve(Protocol):
 
 
 class SelfTest(Protocol):
-    """Function that returns the tests which pass in a dialog's tree before any answer. Pure."""
+    """Function that returns tests which pass in a dialog's project before any answer.
+
+    The function must be pure.
+    """
 
     def __call__(self, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-        """Return the program, whose code is ignored, or None if no program runs in a tree."""
+        """Return the tests, or None if the dialog's programs do not run in a project.
+
+        The `code` of the returned program is ignored, because the project stays unchanged.
+        """
         ...
 
 

@@ -129,7 +129,8 @@ class Construction:
     roles: Mapping[str, Role]
     """Roles of the models.
 
-    `--model` and `--judge` set two roles, `--model ROLE=SPEC` all others.
+    `--model SPEC` sets the role `model`, `--judge SPEC` the role `judge`, and `--model ROLE=SPEC`
+    any role.
     """
     construct: Construct
     estimate: EstimateCalls

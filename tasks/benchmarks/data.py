@@ -46,7 +46,7 @@ class GradeRoutes(Protocol):
     """Function that lists how the rows of a dataset are graded. It uses no network."""
 
     def __call__(self, dataset: str, source: Path | None) -> Sequence[GradeRoute] | None:
-        """Return the routes of all rows by project, or None if only the missing files tell them.
+        """Return the routes of all rows by project; None if they depend on files that are missing.
 
         Args:
             dataset: Name of the public dataset.
@@ -60,7 +60,7 @@ class GradeRoutes(Protocol):
 
 @dataclass(frozen=True, init=False)
 class Staged:
-    """Packed rows of one staged source.
+    """Rows of one staged source. Dialogs and problems are packed to save memory.
 
     `len(problems) + len(quarantined) == n_input` always holds.
     """
@@ -137,7 +137,7 @@ class Data:
     plays: Plays = plays_all
     chooses: Chooses | None = None
     edition: str = ""
-    """Digest of the user's templates for questions. Empty if there are none."""
+    """Digest of the question templates in `--templates DIR`. Empty without such templates."""
     demo: Traversable | None = None
     """Configuration of a small night on the sample, for `parley demo <benchmark>`."""
     public: Traversable | None = None

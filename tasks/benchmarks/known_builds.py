@@ -1,6 +1,6 @@
 """Everything that `parley build` can make, across all benchmarks.
 
-This module imports nothing that reads files, so that the list appears at once.
+This module imports nothing that reads files, so that the list appears without delay.
 """
 
 from tasks.benchmarks.construction import Construction

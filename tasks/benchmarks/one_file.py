@@ -1,7 +1,7 @@
 """Benchmark in one file: a function turns each row of a JSONL file into an `Item`.
 
 `parley run path/to/sums.py` runs it. The file's name is the benchmark's name. Its data are in
-`sums.jsonl` beside it, unless `--data` names another file:
+`sums.jsonl` in the same folder, unless `--data` names another file:
 
     @benchmark("sums")
     def SUMS(row):
@@ -78,7 +78,7 @@ def benchmark(
         agentic: True if each task has a `Repository` for an agent (`--agent autonomous`). A chat
             model answers with a diff.
         packages: Distributions that the tests import.
-        marts: SQL files of result tables beside the file. Line 1 of each states its grain.
+        marts: SQL files of result tables, in the file's folder. Line 1 of each states its grain.
 
     Raises:
         ValueError: The scoring method is missing or ambiguous.

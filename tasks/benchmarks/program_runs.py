@@ -125,9 +125,9 @@ class Programs:
     Any distribution with that module satisfies the requirement.
     """
     environments: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Environment made with `make NAME` by dataset version.
+    """Dataset version -> name of the environment, which `make NAME` installs.
 
-    Its packages replace ours for programs.
+    Programs import the environment's packages instead of Parley's.
     """
 
     def package_folders(self, dataset_version: str) -> tuple[str, ...]:

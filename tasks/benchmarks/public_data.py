@@ -119,7 +119,7 @@ class PublicDataset(Frozen):
     Empty means `parley run` with `--data NAME`. `{folder}` stands for the folder of its files.
     """
     note: str = ""
-    """Further information for the user, such as other data that are required."""
+    """Further information to show, such as other data that are required."""
 
     @property
     def full_name(self) -> str:
@@ -163,7 +163,7 @@ class PublicDataset(Frozen):
 
     @property
     def is_run(self) -> bool:
-        """Return True if `parley run` uses it. Other datasets are imported or built from."""
+        """Return True if `parley run` uses the dataset, False if another command (`use`) does."""
         return not self.use or self.use.startswith("parley run ")
 
     @property

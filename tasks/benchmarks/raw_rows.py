@@ -82,7 +82,7 @@ def read_lines(path: Path) -> Iterator[Line | Fault]:
 
 
 def relative_name(path: Path, source: Path) -> str:
-    """Return the file's path relative to the source, so that tables hold no path of a machine."""
+    """Return the file's path relative to the source, so that tables contain no absolute path."""
     root = source if source.is_dir() else source.parent
     return Path(os.path.relpath(path, root)).as_posix()
 

@@ -1,4 +1,4 @@
-"""Benchmarks by name: built-in ones, plug-ins and files named by the user.
+"""Benchmarks by name: built-in ones, plug-ins, and files named on the command line.
 
 Plug-ins use the entry point group `parley.benchmarks`.
 """

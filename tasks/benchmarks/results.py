@@ -128,10 +128,10 @@ class LayOut(Protocol):
 
         Args:
             out: Folder of the layout.
-            checkouts: Local git checkouts given by the user, by repository name.
+            checkouts: Local git checkouts given by `--checkout`, by repository name.
             only: Names to lay out. Empty means all.
             report: Called with progress messages.
-            listing: File with which the user adds entries.
+            listing: File with additional entries.
             fetch: True to clone repositories without a checkout from their public address with git.
 
         Raises:
@@ -144,7 +144,7 @@ class LayOut(Protocol):
 class Layout:
     """Folder of external files in which programs run.
 
-    The files come from a package registry or from checkouts that the user names.
+    The files come from a package registry or from checkouts named by `--checkout`.
     """
 
     help: str
@@ -152,7 +152,7 @@ class Layout:
     resource: str
     """Resource of the benchmark to which the folder is passed."""
     listing: str
-    """Name of the resource, a file, with which the user adds entries."""
+    """NAME of the option `--resource NAME=FILE` whose file adds entries."""
 
 
 def no_names(level: str) -> Mapping[int, str]:
@@ -216,12 +216,12 @@ class PublishedData(Protocol):
     """Function that locates the raw data of published runs."""
 
     def __call__(self, folder: Path) -> tuple[Path, str] | None:
-        """Return the data and their version if they are beside the runs, else None."""
+        """Return the data and their version if the runs' folder leads to them, else None."""
         ...
 
 
 def no_published_data(folder: Path) -> None:
-    """Return None: no data are beside the runs."""
+    """Return None: the runs' folder does not lead to their data."""
     return
 
 
@@ -252,7 +252,7 @@ CONDITION_COLUMNS = (
     ),
     "conditions",
 )
-"""Columns that describe a row's condition. `conditions` is a digest of all parts in full."""
+"""Columns that describe a row's condition. `conditions` is a digest of the whole condition."""
 OPTION, SCORING, JUDGE = "option.", "scoring.", "judge."
 Condition = Mapping[str, str]
 """Canonical JSON of each part, by name. Parts that a run does not have are absent."""

@@ -28,7 +28,7 @@ class Played:
     context: tuple[Turn, ...] = ()
     """Turns of the shared context before the dialog.
 
-    Empty without one. No episode contains them.
+    Empty without a shared context. Episodes do not contain these turns.
     """
 
 

@@ -42,7 +42,7 @@ class About:
 
 @dataclass(frozen=True)
 class Option:
-    """Choice that the user makes with `--option name=value`."""
+    """Choice in a run, made with `--option name=value`."""
 
     name: str
     values: tuple[str, ...]
@@ -91,8 +91,8 @@ def option_values(
     """Return the value of every option.
 
     Args:
-        known: Options of the setting.
-        values: Values set by the user.
+        declared: Options of the setting.
+        values: Values set by `--option`, by name.
         owner: Name of the setting in error messages.
 
     Raises:
@@ -120,7 +120,7 @@ class Setting:
     help: str
     options: tuple[Option, ...] = ()
     needs_simulator: bool = False
-    """True if a model plays the counterpart. Runs without `--simulator` are then refused."""
+    """True if a model plays the user. Runs without `--simulator` are then refused."""
     plays_known_answers_alone: bool = False
     """True if a control or recording may run without the simulator, since it sends no request."""
     history: HistoryPolicy = HistoryPolicy.ON_POLICY

@@ -133,8 +133,8 @@ class FitsSource(Protocol):
 def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
     """Return a `Resolve` hook that adds to each dialog the digests of its files.
 
-    The files stay in the user's folder. A dialog whose files are missing or unsuitable is marked:
-    it is not requested, and its scores are unscored for that reason.
+    The files stay in the resource's folder. A dialog whose files are missing or unsuitable is
+    marked: it is not requested, and its scores are unscored for that reason.
     """
 
     def resolve(

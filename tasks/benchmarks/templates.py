@@ -31,15 +31,15 @@ _REMEDY = "`parley list templates` names all templates with their placeholders"
 
 @dataclass(frozen=True)
 class Template:
-    """Text that a user may replace with a file `NAME.md`."""
+    """Text that a file `NAME.md` in the folder of `--templates` can replace."""
 
     kind: Literal["question", "judge"]
     settings: tuple[str, ...]
-    """Settings that use it."""
+    """Settings that use the template."""
     text: str
     """Parley's own text."""
     needed: tuple[str, ...] = ()
-    """Placeholders that a user's text must contain."""
+    """Placeholders that the file must contain."""
     variants: tuple[str, ...] = ()
     """Kinds of rows that may have their own text in `NAME.VARIANT.md`.
 
@@ -50,7 +50,7 @@ class Template:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Return the placeholders that a user's text may contain."""
+        """Return the placeholders that the file may contain."""
         return (*placeholders(self.text), *((FORM,) if self.kind == "judge" else ()))
 
 
@@ -60,7 +60,7 @@ class Wording:
 
     templates: Mapping[str, Template]
     reword: "Callable[[Texts], Benchmark]"
-    """Returns the benchmark with these texts in place of its own."""
+    """Returns the benchmark with these texts in place of Parley's."""
 
 
 def owner_of(name: str) -> str:
@@ -87,7 +87,7 @@ def _tokens(text: str) -> re.Pattern[str]:
 
 
 def read_templates(folder: Path, templates: Mapping[str, Template]) -> Texts:
-    """Read a user's templates, except those equal to Parley's own.
+    """Return the texts in the folder of `--templates`, except those equal to Parley's own.
 
     Raises:
         ConfigError: A template is invalid. The message names the file, the placeholder and the

@@ -2,8 +2,8 @@
 
 These are the metrics of the paper's objective evaluation. A dialogue has two series with one value
 for each reply: the entity match density rho_k and the semantic probability P_k. Four metrics
-summarise the series. The paper's formulas can be read in several ways, which `Counting` names; the
-benchmark's README explains them.
+summarise the series. The paper's formulas allow several interpretations. `Counting` names them, and
+the benchmark's README explains them.
 """
 
 import math
@@ -24,7 +24,7 @@ Probability = Literal["half_cosine", "clipped_cosine"]
 
 @dataclass(frozen=True)
 class Counting:
-    """Reading of the formulas' indices, for a dialogue of m replies."""
+    """Interpretation of the indices in the paper's formulas, for a dialogue of m replies."""
 
     replies: Literal["before_last", "all"] = "before_last"
     """Value of n. `before_last`: m, so that index n - 1 is the reply before the last one. `all`:

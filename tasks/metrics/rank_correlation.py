@@ -75,7 +75,7 @@ def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
     second_ranks = rankdata(second)
 
     def covariance(ranks: "NDArray[Any]", axis: int) -> "NDArray[Any]":
-        """Return the part of rho that depends on the order of the models."""
+        """Return n times the covariance of the ranks. The order changes no other part of rho."""
         return (
             (ranks - ranks.mean(axis=axis, keepdims=True)) * (second_ranks - second_ranks.mean())
         ).sum(axis=axis)
@@ -98,7 +98,7 @@ Ratings = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class RankAccuracy:
-    """Counts of the pairs of systems, and of those that judge and people order in the same way."""
+    """Number of pairs of systems, and of the pairs that judge and people order in the same way."""
 
     n_pairs: int
     """Pairs whose ratings by people differ significantly."""
@@ -120,7 +120,7 @@ def rank_accuracy(people: Ratings, judge: Ratings, alpha: float = ALPHA) -> Rank
     p < alpha; zero differences are ranked, then dropped (Pratt 1959). A judge whose mean difference
     is 0 does not agree.
 
-    Source: section 7.3, after Kocmi et al. 2021.
+    Source: Dialogue-SWEBench section 7.3, after Kocmi et al. 2021.
     """
     n_pairs = n_agreed = n_compared = 0
     for first, second in combinations(sorted(people.keys() & judge.keys()), 2):

@@ -43,9 +43,9 @@ class Metric(Generic[P, R]):
     title: str = ""
     """Short heading of its column in result tables."""
     better: Better | None = "higher"
-    """Which of two values is better. None: neither, the metric only describes."""
+    """Direction of better values, `higher` or `lower`. None: the metric only describes."""
     judged: bool = False
-    """True if it reads judgements, so that another judge can change its values."""
+    """True if the metric reads judgements, so that another judge can change its values."""
     ends: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest possible value. Decisions between models use these bounds and refuse a
     value outside."""

@@ -82,7 +82,7 @@ RATINGS: Mapping[str, Metric[[float], float]] = MappingProxyType(
         "LS": _rating("learning_support", "LS"),
     }
 )
-"""Dimension of the rubric -> its metric. 5 is best in each; for CL it means a light load."""
+"""Dimension of the rubric -> its metric. 5 is always best; for CL, 5 is a light cognitive load."""
 
 
 @metric("interaction_experience", title="Avg", judged=True, ends=(LOWEST, HIGHEST))

@@ -135,7 +135,10 @@ def _end_phrase(text: str, arguments: Arguments) -> bool:
 
 
 def _language(text: str, arguments: Arguments) -> bool | None:
-    """Compare languages. As in IFEval, a text without letters of any language passes."""
+    """Return True if the text is in the language that the arguments name; None if it is unknown.
+
+    As in IFEval, a text without letters of any language passes.
+    """
     wanted = arguments["lang"] if "lang" in arguments else arguments["language"]
     code = CODE_OF.get(wanted, wanted)
     return language_of(text) in (code, None) if code in CODE_OF.values() else None

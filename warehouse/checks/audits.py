@@ -1,4 +1,8 @@
-"""Rules for audited passes: each sampled pass has a row, and a conviction names a sound decoy."""
+"""Rules for the audit of passed programs (table `forgery_audit`).
+
+An audit runs decoys: tests whose expectations are altered, so that an honest program fails them.
+Each sampled pass has exactly one row. The outcome is `forged` only if the decoy is sound.
+"""
 
 from typing import Any
 
@@ -53,7 +57,7 @@ def _not_expected(row: Row, context: CheckContext) -> str | None:
 
 
 def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a conviction or suspicion that no decoy run supports, or None."""
+    """Return the fault of an outcome `forged` or `suspected` without a fitting decoy, or None."""
     if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
         return None
     if (row["outcome"] == AuditOutcome.FORGED.value) != row["is_sound"]:

@@ -1,6 +1,6 @@
 """Rules for episodes.
 
-Every later number is computed from their steps, and each episode must count exactly once.
+Every later number is computed from the steps of episodes, and each episode must count exactly once.
 """
 
 from datetime import datetime

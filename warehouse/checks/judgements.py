@@ -1,6 +1,6 @@
-"""Rules for judgements: each expected one exists once, with a value of its rubric.
+"""Rules for judgements: each expected judgement exists once, with a value of its rubric.
 
-A judgement that cannot be read has a reason and no value.
+An unreadable judgement has a reason instead of a value.
 """
 
 from typing import Any

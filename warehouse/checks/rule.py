@@ -1,6 +1,7 @@
 """Rules and suites as data.
 
-This module only names Great Expectations, since importing it takes seconds (see validation.py).
+This module refers to expectations by name, and does not import Great Expectations, because the
+import takes seconds (see validation.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -226,7 +227,7 @@ def unique(name: str, why: str, *columns: str) -> Rule:
 
 
 def one_of(name: str, why: str, column: str, values: Sequence[str]) -> Rule:
-    """Return a rule: the column holds these values or null."""
+    """Return a rule: the column contains only these values or null."""
     return Rule(
         name,
         why,

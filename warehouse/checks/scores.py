@@ -1,7 +1,7 @@
 """Rules for scores.
 
-Every round has, once, a value in its range or a reason without one. Metrics do not contradict each
-other.
+Each metric has exactly one score per round: a value in the metric's range, or the reason why there
+is none. Metrics do not contradict each other.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Process that checks tables and publishes the warehouse for the driver.
 
-The process imports Great Expectations while the driver starts other things. The memory that checks
-and DuckDB take is the process's, not the driver's. Requests and answers are pickles on the
-process's stdin and stdout. The process ends when its stdin closes, so with the driver.
+The process imports Great Expectations while the driver starts other things. Checks and DuckDB use
+the memory of this process, not of the driver. Requests and answers are pickles on the process's
+stdin and stdout. The process ends when its stdin closes, so it does not outlive the driver.
 """
 
 import gc
@@ -25,12 +25,13 @@ _NICENESS = 10
 
 
 class CheckService:
-    """Check process, as its starter uses it. Not safe for several threads at a time.
+    """Check process, started and called by the driver. Not thread-safe.
 
     Args:
         secret_names: variables that the process must not see, besides those whose names look like
             keys.
-        on_death: Called before this process does the work of one that died. It may raise.
+        on_death: called if the check process has died, before `call` runs the function itself. It
+            may raise.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class CheckService:
         )
 
     def call(self, function: Callable[..., R], *args: object, **options: object) -> R:
-        """Return what a function of this package returns for these arguments in the process.
+        """Run a function of this package in the check process, and return its result.
 
-        If the process has died, the function runs in this one.
+        If the check process has died, the function runs in the calling process.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -79,7 +80,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             return
         try:
             answer: object = function(*args, **options)
-        except Exception as error:  # noqa: BLE001 - the starter raises it
+        except Exception as error:  # noqa: BLE001 - the driver raises it
             answer = error
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
@@ -90,7 +91,7 @@ def _main() -> None:
 
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # A terminal sends Ctrl-C to all processes; the starter decides.
+    )  # A terminal sends Ctrl-C to all processes; the driver decides.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Prints of libraries must not reach the answers.
     gc.disable()  # Collections take a fifth of the import, and free nothing.
@@ -100,7 +101,7 @@ def _main() -> None:
     os.nice(_NICENESS)
     try:
         serve(sys.stdin.buffer, answers)
-    except BrokenPipeError:  # The starter has ended, so nobody reads the answer.
+    except BrokenPipeError:  # The driver has ended, so nobody reads the answer.
         os._exit(0)
 
 

@@ -20,7 +20,7 @@ from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite
 
 _RULE_KEY = "parley.rule"
 _lock = threading.Lock()
-"""Great Expectations keeps its current context in a global of the process."""
+"""Lock for Great Expectations, which stores its current context in a global variable."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Rules for test verdicts.
 
-Each expected instruction judges each answer once, and a fault of the machine is never a failure.
+Each answer has exactly one verdict per expected instruction. A fault of the machine never counts as
+a failed test.
 """
 
 import math

@@ -28,7 +28,7 @@ class MetricDecision:
     def is_by_sequence(self) -> bool:
         """Return whether the confidence sequence decided.
 
-        If all tasks were played without a decision, the pair is tested as any other.
+        A pair whose tasks were all played without a decision is tested like any other pair.
         """
         return self.decision in (BETTER, WORSE, EQUIVALENT)
 
@@ -39,8 +39,8 @@ class PairDecisions:
 
     by_metric: Mapping[str, MetricDecision]
     why_uncovered: str | None
-    """Reason why only the sequences of decisions are valid. None: both runs have all their tasks.
-    """
+    """Reason why only the confidence sequences of the decisions are valid, and no other statistics.
+    None: neither run stopped early."""
 
 
 class Decisions:
@@ -83,9 +83,9 @@ class Decisions:
 
 
 _FALSE_CLAIMS = 2
-"""Most of the claims `better`, `worse` and `equivalent` about one difference that can be false at
-once. The data choose the claim, so the e-value of a decision has a mean of at most this if the
-decision is false."""
+"""Maximum number of the claims `better`, `worse` and `equivalent` about one difference that are
+jointly false. The data select the claim, so the e-value of a false decision has a mean of at most
+this number."""
 _DECISIONS = """
 select runs.night_id, decisions.run_id, decisions.metric, decisions.alpha, decisions.e_value
 from decisions inner join runs on decisions.run_id = runs.run_id order by all
@@ -96,8 +96,8 @@ def hold_together(e_values: Sequence[float], alpha: float) -> list[bool]:
     """Select decisions of a night with an expected share of false ones of at most `alpha`.
 
     Args:
-        e_values: evidence for each decision, as in `decisions.e_value`. It is 0 for a run without a
-            claim.
+        e_values: evidence for each decision, as in `decisions.e_value`. A decision without a claim
+            has 0.
     """
     return e_bh(e_values, alpha / _FALSE_CLAIMS)
 

@@ -2,8 +2,8 @@
 
 A night tests hundreds of hypotheses: one per pair of runs x metric, and per series x metric. Their
 p-values are adjusted together (Benjamini and Hochberg). So a night in which nothing changed has an
-event of any kind with a probability of at most 5%. A decision about a pair has its own guarantee
-and no p-value, and takes the place of the test.
+event of any kind with a probability of at most 5%. A decision about a pair has a guarantee of its
+own and no p-value, and replaces the test.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,10 @@ from warehouse.comparison.paired import ALPHA, adjusted
 REGRESSION, IMPROVEMENT, JUDGE_MOVED = "regression", "improvement", "judge_moved"
 TREND, CHANGE_POINT, RECOVERY = "trend", "change_point", "recovery"
 JUDGE_NOISE = 0.1
-"""Share of the bundled judgements that may differ without an event. Judges sample their answers."""
+"""Share of the bundled drift cases whose judgements may change without an event.
+
+Judges sample their answers, so some change by chance.
+"""
 Row = dict[str, Any]
 _Line = Sequence[Row]
 """Rows of `history` of one series and metric, in order."""
@@ -27,7 +30,7 @@ def with_pair_events(rows: Sequence[Row], judged: Collection[str], q_value: str)
 
     Args:
         judged: metrics that read judgements.
-        q_value: name of the column that decides.
+        q_value: name of the column with the adjusted p-value that decides.
     """
     return [
         {**row, "event": _pair_event(row, row[q_value], row["metric"] in judged)} for row in rows
@@ -68,7 +71,10 @@ def with_night_events(
 
 
 def is_judge_moved(row: Mapping[str, Any]) -> bool:
-    """Return whether too many bundled cases have other judgements than in the other night."""
+    """Return whether the judgements of too many drift cases changed between the two nights.
+
+    Drift cases are fixed inputs of judges, bundled with Parley, which nights repeat.
+    """
     return bool(row["judge_n"]) and row["judge_n_changed"] > JUDGE_NOISE * row["judge_n"]
 
 
@@ -150,9 +156,9 @@ _Event = tuple[str, float, float]
 def _losses(
     line: _Line, trend_q: float | None, change_q: float | None, *, is_judged: bool
 ) -> Iterator[tuple[int, _Event]]:
-    """Yield the position and event of a change point or a declining trend.
+    """Yield the position and event of a loss: a change point, or else a declining trend.
 
-    A series has at most one of both.
+    A series has at most one such event.
     """
     measured = [row for row in line if row["mean"] is not None]
     better = line[0]["better"]

@@ -1,6 +1,7 @@
 """The table `history`: a metric over the checkpoints of a family.
 
-Its rows have the trend, the change point, and how far the judges moved.
+A row has the trend, the change point, and how much the judges' answers on the bundled drift cases
+changed.
 """
 
 import itertools
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 LEAST_POINTS = 3
-"""Fewest points of a series with a trend or a change point."""
+"""Minimum number of points of a series with a trend or a change point."""
 _ENUMERATED = 8
-"""Most points of which all orders are tried."""
+"""Maximum number of points for which the permutation test enumerates all orders."""
 _DRAWS = 9_999
 _SEED = 20250917
 
@@ -171,8 +172,8 @@ def history_rows(
 ) -> list[Row]:
     """Return the rows of `history` of one series. The latest run of a checkpoint counts.
 
-    Judges are compared with the checkpoint before. p-values are adjusted over the metrics of the
-    series.
+    Judges' answers on the drift cases are compared with those at the previous checkpoint. p-values
+    are adjusted over the metrics of the series.
     """
     runs = [max(members, key=lambda run: (run.finished_at, run.run_id)) for members in checkpoints]
     moved = [JudgeMove(), *(moves.between(run, before) for before, run in itertools.pairwise(runs))]

@@ -1,4 +1,4 @@
-"""Movement of a run's judges between two nights, on the bundled cases of both nights."""
+"""Drift of a run's judges: how their answers on bundled cases changed between two nights."""
 
 import math
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class JudgeMoves:
             answers[(rubric, version, number), dimension] = (value, label, reason)
 
     def between(self, run: ComparedRun, other: ComparedRun) -> JudgeMove:
-        """Return how far the judges of both runs moved between their two nights."""
+        """Return how much the answers of both runs' common judges changed between their nights."""
         cases: set[tuple[str, Case]] = set()
         changed: set[tuple[str, Case]] = set()
         shifts: list[float] = []

@@ -28,9 +28,9 @@ class MetricPair:
     q_value: float | None
     """p-value, adjusted over the metrics of this pair of runs."""
     n_unpaired: int
-    """Number of scores of the run alone."""
+    """Number of scores that only the run has."""
     n_unpaired_other: int
-    """Number of scores of the other run alone."""
+    """Number of scores that only the other run has."""
 
 
 def compare_scores(
@@ -96,7 +96,7 @@ def comparison_rows(
     `warehouse.comparison.events` adds the events.
 
     Args:
-        move: how far the judges moved between both runs.
+        move: how much the judges' answers on the drift cases changed between both runs.
         decided: decisions of the run against the other one.
     """
     return [
@@ -176,7 +176,7 @@ def _decision(decided: MetricDecision | None, why_uncovered: str | None) -> Row:
 def pair_of(row: Mapping[str, Any]) -> MetricPair:
     """Return the numbers of a row of `comparisons`, as `comparison_rows` received them.
 
-    Numbers that a decision replaced stay replaced.
+    Numbers that a decision replaced are not restored.
     """
     numbers = Paired(
         n=row["n"],

@@ -9,11 +9,11 @@ from schemas.errors import ConfigError
 
 
 class ScorePair(NamedTuple):
-    """Score of one sample beside the baseline's. None: this side has no score."""
+    """Scores of one sample by the new run and by the baseline. None: the run has no score."""
 
     problem_id: str
     place: Hashable
-    """Key of a question that both sides answered, such as (dialog, turn, instruction)."""
+    """Key of one scored answer within the problem, such as (dialog, turn, instruction)."""
     value: float | None
     baseline: float | None
 
@@ -31,8 +31,10 @@ class ProblemDifferences:
     Only places (such as a turn or an instruction) that both runs scored count.
     """
     unscored: tuple[str, ...]
-    """Problems without a place that both runs scored. They count in no mean, and `n_total` of a
-    sequence is lowered by them."""
+    """Problems without a place that both runs scored.
+
+    They are excluded from means and from `n_total` of a confidence sequence.
+    """
 
 
 def paired_differences(
@@ -44,7 +46,7 @@ def paired_differences(
     samples may differ.
 
     Args:
-        ends: lowest and highest value of the metric. Differences are divided by their distance.
+        ends: lowest and highest value of the metric. Differences are divided by highest - lowest.
 
     Raises:
         ConfigError: a score is outside `ends`. A confidence sequence needs known bounds.

@@ -1,11 +1,11 @@
 """Decisions about a mean paired difference while problems are still being evaluated.
 
-They are valid whenever one looks. Problems are evaluated in a uniformly random order without
-replacement. So, given the past, the next difference has the mean of the remaining problems. For a
-candidate mean `m` of the whole data set, a gambler who bets on "the mean is above `m`" has a fair
-game if `m` is true. The capital ever exceeds 1/alpha with probability at most alpha (Ville's
-inequality). So the candidates whose gamblers did not get rich form a confidence sequence. The
-capital is monotone in `m`, so each end is one root.
+The decisions are valid however often the data are examined. Problems are evaluated in a uniformly
+random order without replacement. So, given the past, the next difference has the mean of the
+remaining problems. For a candidate mean `m` of the whole data set, a gambler who bets on "the mean
+is above `m`" has a fair game if `m` is true. The capital ever exceeds 1/alpha with probability at
+most alpha (Ville's inequality). So the candidates whose gamblers did not get rich form a confidence
+sequence. The capital is monotone in `m`, so each end is one root.
 
 Source: Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting",
 JRSS B 86, sections 4 and 5 (hedged capital, predictable plug-in bets, sampling without
@@ -23,8 +23,8 @@ Claim = Literal["better", "worse", "equivalent"]
 _TRUNCATION = 0.5
 """Largest share of the capital that one bet can lose."""
 _HORIZON = 1 / 20
-"""Share of the problems before which the bets aim at no decision. Any bets are valid; `python -m
-tests.bench.sequence` shows the savings of these."""
+"""Bets are sized for a decision after at least this share of the problems. Bets of any size are
+valid; `python -m tests.bench.sequence` shows how many problems this size saves."""
 _PRECISION = 1e-10
 """Interval ends are computed with this precision, and moved outwards by it."""
 _E_VALUE_ALPHA = 0.05
@@ -115,15 +115,15 @@ def decide(interval: tuple[float, float], margin: float, is_all_asked: bool) -> 
 def would_decide(
     differences: np.ndarray, n_begun: int, n_total: int, alpha: float, margin: float
 ) -> bool:
-    """Forecast whether the problems that have begun decide.
+    """Forecast whether the problems whose evaluation has begun will lead to a decision.
 
-    Repeats the known differences in their order for the begun problems without one. Use it to
-    schedule work only: a decision needs the real differences.
+    Problems without a result get the known differences, repeated in their order. Use the forecast
+    only to schedule work: a decision needs the real differences.
 
     Args:
         differences: As in `confidence_interval`.
-        n_begun: Problems that have begun, those with a difference included.
-        n_total: Problems of the data set.
+        n_begun: Number of problems whose evaluation has begun, finished ones included.
+        n_total: As in `confidence_interval`.
         alpha: As in `confidence_interval`.
         margin: As in `decide`.
 

@@ -36,7 +36,7 @@ class Synced:
     """Partitions loaded again, or removed (then without parts)."""
     n_files: int = 0
     n_rows: int = 0
-    """Rows read from those files."""
+    """Rows read from these files."""
     n_repeated: int = 0
     """Rows left out because a newer part repeats them."""
     damaged: tuple[Damage, ...] = ()

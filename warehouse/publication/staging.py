@@ -13,13 +13,13 @@ _TARGETS = {
 
 ONE_ROW_PER = {
     "checkpoints": "digest order by found_at, path",
-    # Editions of a dataset share their unedited rows.
+    # Stagings of one version, such as with other `--templates`, share their unchanged rows.
     "dialogs": "benchmark, dataset_version, dialog_id, row_digest order by problem_id, part",
     "problems": (
         "benchmark, dataset_version, problem_id, row_digest order by source_file, source_line, part"
     ),
     "quarantine": "benchmark, dataset_version, source_file, source_line, reason, detail, excerpt",
-    # A kill can leave a row twice: the one with the audit's costs counts.
+    # A killed process can leave a row twice. The row with the audit's costs counts.
     "forgery_audit": (
         "run_id, episode_id, turn, instruction_id order by n_runs desc, outcome, verdict_id"
     ),
@@ -37,7 +37,7 @@ ONE_ROW_PER = {
     # The newest version of the metric counts.
     "score_rows": "run_id, episode_id, turn, instruction_id, metric"
     ' order by metric_version desc, "value" is null, "value", unscored_reason',
-    # A row with an outcome of the model replaces one of a superseded part.
+    # A row with a model's outcome replaces a row with a fault of the infrastructure.
     "test_verdict_rows": (
         "run_id, episode_id, turn, instruction_id order by outcome = 'infra', verdict_id nulls "
         "last, outcome"

@@ -223,9 +223,10 @@ def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partit
 
 
 def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
-    """Return every column of `models` that marts read.
+    """Return the columns of `models` that marts read, one tuple per model.
 
-    Each run of a model writes its part, mostly with unchanged values.
+    Values are compared, not parts, because each run of a model rewrites the model's part, mostly
+    with unchanged values.
     """
     return set(
         connection.execute(

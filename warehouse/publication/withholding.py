@@ -110,9 +110,10 @@ def unsound(
 
 
 def _runs_hurt(connection: "DuckDBPyConnection", partition: Partition) -> list[str]:
-    """Return the published runs whose results depend on a partition.
+    """Return the published runs whose results depend on a damaged partition.
 
-    Runs share `episodes`, so the rule `episodes_exist` finds their faults.
+    Partitions of `episodes` yield no run: runs share them, and the rule `episodes_exist` finds the
+    runs that lack episodes.
     """
     keys = partition.keys
     if partition.table in ("dialogs", "problems"):
@@ -133,7 +134,7 @@ def _runs_hurt(connection: "DuckDBPyConnection", partition: Partition) -> list[s
 def apply_releases(connection: "DuckDBPyConnection") -> frozenset[str]:
     """Mark released runs as finished, with the reason of their latest valid release.
 
-    A release lapses when its run has other results. Its row in `releases` stays.
+    A release lapses when the results of its run change. Its row in `releases` remains.
 
     Returns:
         The runs that are now shown, no longer shown, or shown with another reason.

@@ -97,7 +97,7 @@ def wanted_programs(
 def reviews(
     problem: Problem, dialog: Dialog, names: Sequence[str], answer: Step
 ) -> Mapping[str, Review]:
-    """Return the review of each instruction from the reports of these programs."""
+    """Return the review of each instruction, read from the reports of `wanted_programs`."""
     if source_of(dialog) is None:
         return {
             name: Review(report.outcome is Outcome.PASSED, report.detail)

@@ -10,7 +10,7 @@ from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGI
 from tasks.benchmarks.raw_rows import Text, validated
 
 OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
-"""Reasons of quarantine for rows of functions and of repositories, beside the general ones."""
+"""Reasons of quarantine for function and repository rows, besides those of all benchmarks."""
 
 
 def _as_list(tests: Any) -> Any:

@@ -78,10 +78,10 @@ LEAKAGE_COLUMNS = (
 def speakers(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Tables 7 and 9: Pass@1 before and after one round of feedback.
 
-    There is one row per simulator and subject.
-    `turn_0` is the row without feedback. An expert's `turn_1` is Table 9 and the second row of
-    Table 7. `turn_1` of the setting `live[f_c,ground_truth]`, which has no simulator, is the last
-    row of Table 7. Controls are left out unless run ids name them.
+    There is one row per simulator and subject. The column `turn_0` corresponds to the paper's row
+    without feedback. The column `turn_1` corresponds to Table 9 and the second row of Table 7 for
+    an expert, and to the last row of Table 7 for the setting `live[f_c,ground_truth]`, which has no
+    simulator. Controls are left out unless run ids name them.
 
     Raises:
         UsageError: No run of this benchmark is published.
@@ -190,7 +190,7 @@ class _Run:
 
     @property
     def is_of_reference(self) -> bool:
-        """Return True if the logs are the model's own."""
+        """Return True if the replayed logs come from the model under test itself."""
         names = {file_model_name(self.model), file_model_name(self.model.partition(":")[2])}
         return self.reference_model is not None and file_model_name(self.reference_model) in names
 
@@ -250,7 +250,7 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
-    """Yield the options of the table rows: every run's options that no other run's include."""
+    """Yield the options of the table's rows: those that are no proper subset of another run's."""
     every = {run.options: run.chosen for run in runs}
     for _, options in sorted(every.items()):
         if not any(options.items() < others.items() for others in every.values()):

@@ -28,7 +28,7 @@ class Task(Frozen):
 
 
 def _as_names(libs: Any) -> Any:
-    """Return the list of names, which the published files hold as text."""
+    """Parse a list of names, which the published files store as text."""
     if not isinstance(libs, str):
         return libs
     try:

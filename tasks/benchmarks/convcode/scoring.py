@@ -53,9 +53,9 @@ class Task:
 
     states: tuple[State, ...]
     credited_from: int | None = None
-    """First turn credited through the reference.
+    """First turn that counts as passed because the reference model has already solved the task.
 
-    None in live settings, or if the reference solved nothing.
+    None in live settings, or if the reference model solved nothing.
     """
 
 

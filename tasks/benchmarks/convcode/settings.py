@@ -153,8 +153,9 @@ def _description(feedback: FeedbackSetting) -> str:
 class Replay:
     """Logged turns of one task in one setting, read from a dialog's labels.
 
-    A turn is not requested in two cases. After the reference model has solved the task, the target
-    is credited. If there was no feedback on the reference's code, its failing result is used.
+    A turn is not requested in two cases. After the reference model has solved the task, the turns
+    of the model under test count as passed. If there was no feedback on the reference model's code,
+    the failing result of that code is used.
     """
 
     n_turns: int

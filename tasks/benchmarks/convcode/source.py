@@ -10,7 +10,7 @@ from tasks.benchmarks.convcode.sources import SOURCES, ProblemSource
 from tasks.benchmarks.raw_rows import Fault, Line, read_lines, read_parquet, version_key
 
 LOGS = "logs"
-"""Folder with a reference model's logs, beside the task files."""
+"""Name of the folder with a reference model's logs, in the folder of the task files."""
 _SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
 _RELEASE = re.compile(r"v\d+(?:\.\d+)+(?:_[a-z]+)?")
 

@@ -1,4 +1,4 @@
-"""Seats of the settings: an agent in a workspace or a model that answers a patch, and the user."""
+"""Participants: an agent in a workspace or a model that answers with a patch, and the user."""
 
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName
@@ -13,9 +13,9 @@ MOST_ROUNDS, MOST_STEPS = 101, 2000
 
 
 def cast(request: CastRequest) -> Cast:
-    """Return the seats of a setting.
+    """Return the participants of a setting.
 
-    Only the user sees the issue. Neither side sees the tests or the reference patch.
+    Only the user sees the issue. Neither participant sees the tests or the reference patch.
 
     Raises:
         UnknownName: The benchmark does not have the setting.

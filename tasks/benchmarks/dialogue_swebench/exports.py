@@ -55,9 +55,10 @@ def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[R
 def agents(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return the share resolved, and mean turns, steps and cost of a dialogue, one row per run.
 
-    Only the newest run of each system and condition counts. `usd` is the subject's cost by its
-    tokens and prices, without simulator and judges (the paper's simulator has no price). It is NULL
-    if a price or a token count is unknown.
+    A system is a model with its agent, in one setting on one version of the data. Only the newest
+    run of each system and condition counts. `usd` is the subject's cost by its tokens and prices,
+    without simulator and judges (the paper's simulator has no price). It is NULL if a price or a
+    token count is unknown.
 
     Raises:
         UsageError: No run is published.
@@ -216,7 +217,7 @@ def _system(run: Run) -> tuple[str, str, str]:
 
 
 def _condition(run: Run) -> Condition:
-    """Return the condition of a run's programs, which no judge changes."""
+    """Return the condition of a run without its judges, which do not affect its programs."""
     return without(
         condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]), JUDGE, SCORING
     )
@@ -233,7 +234,8 @@ def _figures(run: Run | None) -> tuple[Any, Any]:
 def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return the mean number of information-seeking messages, and the share resolved.
 
-    One row per judged run. Only the newest run of each system and condition counts.
+    There is one row per judged run. Only the newest run of each system (see `agents`) and condition
+    counts.
 
     Raises:
         UsageError: No run is published.

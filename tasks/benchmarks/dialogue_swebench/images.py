@@ -50,7 +50,7 @@ class Images:
 
     @classmethod
     def named(cls, text: str) -> Self:
-        """Return the images that a user names by `--resource images=...`.
+        """Return the images whose form of names `--resource images=FORM` gives.
 
         Raises:
             ConfigError: The text is not a valid form of names.
@@ -107,7 +107,7 @@ class PinnedImages:
 
 
 def _digest(name: str, records: Path) -> str | SourceUnreadable:
-    """Return an image as the daemon has it, or as its registry had it at the first look-up."""
+    """Pin an image by the daemon's digest, or by the registry's digest at the first look-up."""
     sandbox, record = DockerSandbox(), records / f"{content_id(name)}.json"
     if record.is_file() and not sandbox.has_image(name):
         return json.loads(record.read_text(encoding="utf-8"))["image"]
@@ -126,8 +126,9 @@ def _digest(name: str, records: Path) -> str | SourceUnreadable:
 
 
 def images_beside(resource: Path | None) -> Images | None:
-    """Return the images of the resource, or None if the user names none.
+    """Return the images named by `--resource images=FORM`, or None without this resource.
 
-    The resource's text arrives as a path.
+    Args:
+        resource: the text FORM, passed as a path like every resource.
     """
     return None if resource is None else Images.named(str(resource))

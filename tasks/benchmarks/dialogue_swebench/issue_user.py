@@ -38,8 +38,8 @@ Such a subject has no step limit.
 REVISED, LEFT = "revised", "violations_left"
 """Labels of a simulated reply.
 
-`revised` is 1 if it was revised, and absent if nobody checked. `violations_left` lists the faults
-that a program finds in the sent reply.
+`revised` is 1 if the reply was revised, and absent if no model checked the reply.
+`violations_left` lists the faults that a program finds in the sent reply.
 """
 MOST_TOKENS, MOST_REVIEW_TOKENS = 600, 1200
 """Token limits of a reply and of its check. They do not depend on the subject's limit."""

@@ -77,15 +77,15 @@ def _require_httpbin(
 
 
 class Pins(BaseModel):
-    """One environment of the file."""
+    """One environment in the file `environments.json`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     repo: str = ""
-    """Project whose versions it applies to (`django/django`). Empty for all projects."""
+    """Project to whose versions the environment applies. Empty for all projects."""
     versions: tuple[str, ...] = ()
     python: str | None = None
-    """Version of Python, if it differs from the file's."""
+    """Version of Python, if it differs from the default at the top of the file."""
     requirements: tuple[str, ...]
     pth: dict[str, str] = Field(default_factory=dict)
     services: tuple[Literal["httpbin"], ...] = ()
@@ -93,7 +93,7 @@ class Pins(BaseModel):
 
 
 class Needs(BaseModel):
-    """Needs of one instance, as the file states them."""
+    """Needs of one instance, as the file `environments.json` states them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -106,7 +106,7 @@ class Needs(BaseModel):
 
 
 class EnvironmentsFile(BaseModel):
-    """Environments by name, and the needs of instances."""
+    """Content of `environments.json`: environments by name, and the needs of instances."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -202,7 +202,9 @@ def resolve_resources(
 
 
 def _require_an_image(resolved: Staged, n_before: int) -> Staged:
-    """Return the resolved instances. If no image exists at all, the name of the images is wrong.
+    """Return the resolved instances if at least one has an image.
+
+    If none has one, the form of the image names is probably wrong.
 
     Raises:
         SourceUnreadable: No instance has an image.

@@ -44,7 +44,10 @@ FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """Return one run of the tests, with a verdict for each list that is not empty."""
+    """Return one run of the tests, with a verdict on FAIL_TO_PASS and on PASS_TO_PASS.
+
+    An empty list has no verdict.
+    """
     assert problem.repo is not None
     turn, patch = final_patch(episode)
     lists = {FAIL_TO_PASS: problem.repo.fail_to_pass, PASS_TO_PASS: problem.repo.pass_to_pass}
@@ -92,7 +95,7 @@ _UNSCORED = {reason.value: reason for reason in UnscoredReason}
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
-    """Return the scores that a dialogue should have. Its number of rounds is open."""
+    """Return the scores that a dialogue must have. The number of rounds is not fixed in advance."""
     metrics = (*PLAYED, *(JUDGED if SETTINGS[setting].rubrics else ()))
     return Due(
         101, frozenset((0, metric.name) for metric in metrics), is_exact=False, usual=USUAL_TURNS

@@ -1,7 +1,7 @@
 """Grading routes of a file's rows, or of SWE-bench Verified without its file.
 
-`verified.json` has facts about the 500 instances: project, number, Python, and version if known.
-The file names their sources.
+`verified.json` groups the 500 instances by project, Python version and possible project versions,
+and names the sources of these facts. Instances are identified by the number in their id.
 """
 
 import json

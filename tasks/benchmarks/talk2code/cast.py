@@ -128,16 +128,16 @@ def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
 
 @dataclass(frozen=True)
 class InstructedSeat:
-    """Participant that receives an instruction before the dialogue, hidden from the other one."""
+    """Participant that gets an instruction, which the other participant does not see."""
 
     seat: Seat
     text: str
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the seat's message, with the instruction as the first system message.
+        """Let `seat` speak on the transcript with the instruction as the first system message.
 
-        Exceptions of the seat are passed on.
+        Exceptions that `seat` raises are not caught.
         """
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
         dialog = transcript.dialog.model_copy(

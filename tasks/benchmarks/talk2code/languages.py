@@ -160,7 +160,10 @@ def case_runs(
 def combined_run(
     code: str, cases: tuple[str, ...], language: Language
 ) -> tuple[str, tuple[str, ...]]:
-    """Return (code, tests) of one program that passes if all cases pass, without their number."""
+    """Return (code, tests) of one program that passes exactly if all cases pass.
+
+    Its outcome does not show how many cases pass (`case_runs` does).
+    """
     if language.kind == "asserts":
         return code, cases
     blocks = "\n".join(f"{{\n{case}\n}}" for case in cases)

@@ -1,4 +1,4 @@
-"""Options of the settings: the number of replies, and readings of the paper's formulas."""
+"""Options of the settings: number of replies, and interpretations of the paper's formulas."""
 
 from typing import Literal, cast
 
@@ -84,7 +84,7 @@ def turns_of(options: Options) -> int:
 
 
 def counting_of(options: Options) -> Counting:
-    """Return the reading of the formulas' indices."""
+    """Return the chosen interpretation of the indices in the paper's formulas."""
     return Counting(
         cast("Literal['before_last', 'all']", options[REPLIES]),
         cast("Literal['as_printed', 'consistent']", options[CHANGES]),
@@ -92,5 +92,5 @@ def counting_of(options: Options) -> Counting:
 
 
 def probability_of(options: Options) -> Probability:
-    """Return the reading of P_k."""
+    """Return the chosen formula of the semantic probability P_k."""
     return cast("Probability", options[PROBABILITY])

@@ -80,7 +80,7 @@ def parse_row(raw: dict[str, Any]) -> RawTask:
 
 
 def disclosure_fault(task: RawTask, dialogue: RawDialogue) -> str | None:
-    """Return what is wrong with the place of the code; None if only the last reply delivers it."""
+    """Return the fault if any reply but the last one delivers code, or the last one does not."""
     *earlier, last = dialogue.turns
     early = [number for number, turn in enumerate(earlier, 1) if has_code(turn.assistant)]
     if early:

@@ -58,10 +58,13 @@ SETTINGS = {
 
 
 def with_texts(texts: Texts) -> Benchmark:
-    """Return the benchmark with a user's own texts of questions and rubrics.
+    """Return the benchmark with custom texts of questions and rubrics.
 
-    A judge prompted with a user's text gets no additional form for its answer, and no drift cases,
-    since these are written for Parley's texts.
+    A rubric with a replaced prompt gets neither Parley's additional answer form nor drift cases
+    (bundled cases that measure whether a judge's answers change), which fit only Parley's prompts.
+
+    Args:
+        texts: texts from `--templates DIR`, by template name.
     """
     questions = {
         name: text for name, text in texts.items() if TEMPLATES[owner_of(name)].kind == "question"

@@ -53,7 +53,7 @@ class Place:
     identity: str
     """Id of the problem and of the dialog."""
     edition: str = ""
-    """Digest of the user's templates for its questions."""
+    """Digest of the question templates in `--templates DIR`. Empty without such templates."""
 
 
 class Contexts:
@@ -190,7 +190,7 @@ def _about(normal: NormalDialog) -> dict[str, Any]:
 
 
 def _without_answers(turn: NormalTurn) -> dict[str, Any]:
-    """Return the turn without an answer that someone may have filled in."""
+    """Return the turn. If the model under test generates it, omit its content."""
     fields = turn.model_dump()
     return fields | {"content": None} if turn.is_generated else fields
 
@@ -373,7 +373,7 @@ def to_normal_turn(turn: Turn, number: int) -> dict[str, Any]:
 
 
 def to_normal_dialog(dialog: Dialog, context: Sequence[Turn]) -> dict[str, Any]:
-    """Return the dialogue in the normalised form, without answers that someone may have filled in.
+    """Return the dialogue in the normalised form, without answers of the model under test.
 
     Args:
         dialog: Dialog to convert.

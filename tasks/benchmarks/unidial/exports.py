@@ -41,9 +41,10 @@ def discriminability(figures: Sequence[float]) -> float | None:
 def table(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return one row per dataset, version, pooling and condition.
 
-    A condition covers options, sampling, judges and embedder. A model's newest run of all tasks
-    counts, or else its run with the largest share. `task_share` is the smallest share in the row.
-    Controls count only if run ids name them.
+    A pooling is one choice of `turn_stat`, `dialog_stat` and `dataset_level`, which combine scores
+    of turns into one figure. A condition covers options, sampling, judges and embedder. A model's
+    newest run of all tasks counts, or else its run with the largest share. `task_share` is the
+    smallest share in the row. Controls count only if run ids name them.
 
     Raises:
         UsageError: No run of a model is published.

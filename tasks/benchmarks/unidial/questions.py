@@ -1,4 +1,4 @@
-"""Texts around the data's questions, from Parley or from a user's templates."""
+"""Texts around the data's questions: Parley's, or custom texts from `--templates DIR`."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ def shown_text(dataset: str, text: str, *needed: str) -> Template:
     Args:
         dataset: Name of the dataset.
         text: Parley's text.
-        needed: Placeholders that a user's text must contain.
+        needed: Placeholders that a custom text must contain.
     """
     return Template("question", (dataset,), text, needed)
 
 
 class Questions:
-    """Texts of one dataset, with a record of the use of a user's texts."""
+    """Texts of one dataset, with a record of whether a custom text was used."""
 
     def __init__(self, templates: Mapping[str, Template], texts: Texts = NO_TEXTS) -> None:
         self._templates, self._texts = templates, texts
@@ -31,6 +31,6 @@ class Questions:
         return render(self._texts.get(name, self._templates[name].text), values)
 
     def take_shown(self) -> bool:
-        """Return True if a user's text was rendered since the last call."""
+        """Return True if a custom text was rendered since the last call."""
         has_shown, self._has_shown = self._has_shown, False
         return has_shown

@@ -1,4 +1,4 @@
-"""Rubrics of the templates that the data name, and the answers of an episode that judges rate."""
+"""Rubrics for the judge templates that metrics in the data name, and judge runs of an episode."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,10 @@ ABILITIES = {
     ),
     "TS": "it follows a sudden change of subject, and lets nothing of the earlier subject slip in.",
 }
-"""Thirteen abilities of MT-Bench-101 (section 3). Increase its rubric's version with any change."""
+"""Thirteen abilities of MT-Bench-101 (section 3), part of the judge's prompt.
+
+Increase the version of the rubric with any change.
+"""
 RULES = {
     "abstention": (
         "The question cannot be answered. Right is whoever says so, or says what is missing."
@@ -67,7 +70,10 @@ RULES = {
         "by one."
     ),
 }
-"""LongMemEval's kinds of questions. Increase its rubric's version with any change."""
+"""Rule for each of LongMemEval's kinds of questions, part of the judge's prompt.
+
+Increase the version of the rubric with any change.
+"""
 _RULE = "An answer must hold all of what is right; a part of it is not enough."
 RoleMessages = Sequence[tuple[Role, str]]
 
@@ -146,7 +152,7 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
 
     Args:
         request: Rubric and episode.
-        texts: A user's own texts of rubrics, which replace Parley's.
+        texts: Custom rubric prompts from `--templates`, which replace Parley's.
     """
     runs: list[JudgeRun] = []
     rubric, dialog, episode = request.rubric, request.dialog, request.episode
@@ -175,11 +181,11 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
 def _messages(
     rubric: Rubric, variant: str, values: Mapping[str, str], texts: Texts
 ) -> tuple[Message, ...]:
-    """Return the judge's messages from the user's text for this kind of row, or else Parley's.
+    """Return the judge's messages: the custom prompt for this kind of row, or else Parley's.
 
-    Parley's text is followed by the answer form only if the user's texts cover other kinds of rows.
-    A user's text gets the answer verbatim, as in the authors' scripts, while Parley's text gets it
-    quoted.
+    A custom prompt contains the answer verbatim, as in the authors' scripts. Parley's prompt quotes
+    the answer, and ends with the answer form only if custom prompts replace it for other kinds of
+    rows.
     """
     name, system = (
         next(
@@ -202,7 +208,7 @@ def _messages(
 
 
 def _variant(rubric: str, arguments: Mapping[str, Any]) -> str:
-    """Return the kind of row, for which a user may have a template of its own."""
+    """Return the kind of row, for which `--templates` may have a separate prompt."""
     if rubric == longmemeval.RUBRIC:
         return (
             "abstention" if arguments.get("abstention") else str(arguments.get("question_type", ""))
@@ -218,9 +224,10 @@ def _task(arguments: Mapping[str, Any]) -> str:
 
 
 def visible_messages(dialog: Dialog, episode: Episode, turn: int) -> RoleMessages:
-    """Return the messages of the dialogue's own rounds that the model saw.
+    """Return the messages of the dialogue that the model saw before its answer of a turn.
 
-    With reference history, golden answers replace the model's own.
+    Turns of a shared context are left out. With reference history, golden answers replace the
+    model's answers.
     """
     golden: dict[int, str] = {}
     if label_of(dialog, REFERENCE_HISTORY):

@@ -52,14 +52,14 @@ CODE_READING = Option(
     ),
 )
 RANGES = {llm_judge.name: (-10.0, 10.0)}
-"""Ratings of our judges are in [0, 1].
+"""Range of ratings. Parley's judges give values in [0, 1].
 
-Those of an imported run keep the toolkit's values, which may be off the scale.
+An imported run keeps the values of UniDial-EvalKit, which may lie outside its rating scale.
 """
 LOOSE: Mapping[str, Metric[..., float | None]] = {"multi_if": instruction_following_loose}
-"""Second metric published by a setting's authors beside `instruction_following`.
+"""Setting -> second metric that the dataset's authors publish besides `instruction_following`.
 
-It is not pooled.
+Pooled statistics exclude the second metric.
 """
 Value = float | UnscoredReason | None
 

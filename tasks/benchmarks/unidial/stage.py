@@ -29,7 +29,7 @@ from tasks.benchmarks.unidial.scoring import METRICS
 from tasks.metrics.unit_tested_code import unit_tests
 
 NORMALISED = "normalised"
-"""Setting of dialogues whose dataset is not one of ours."""
+"""Setting of dialogues whose dataset has no module in `datasets`."""
 TESTED = "tested_code"
 """Setting of dialogues whose answers are programs with unit tests. It needs a sandbox."""
 
@@ -41,18 +41,18 @@ class DatasetFiles:
     name: str
     files: tuple[Path, ...]
     dataset: Dataset | None
-    """None if the files are normalised and their name is not one of our datasets."""
+    """None if the files are normalised, and no module in `datasets` has their name."""
     is_normalised: bool
 
     def read(self, questions: Questions) -> Iterator[RawDialog]:
-        """Return the rows with questions in these texts."""
+        """Return the rows, with questions worded by these texts."""
         if self.is_normalised or not self.dataset:
             return normalised.read(self.files)
         return self.dataset.read(self.files, *([questions] if self.dataset.questions else []))
 
 
 def edition_of(texts: Texts) -> str:
-    """Return the digest of a user's own texts of questions, or "" if there are none."""
+    """Return the digest of the question templates in `--templates DIR`, or "" without any."""
     return content_id(dict(texts)) if texts else ""
 
 
@@ -65,7 +65,7 @@ def stage(source: Path, dataset_version: str, texts: Texts = NO_TEXTS) -> Staged
     Args:
         source: File or folder.
         dataset_version: Dataset version of the rows.
-        texts: A user's own texts of questions, which replace Parley's.
+        texts: Custom texts of questions from `--templates`, which replace Parley's.
 
     Raises:
         SourceUnreadable: There is no file of any dataset, or no dialogue that can be staged.

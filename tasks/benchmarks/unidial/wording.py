@@ -1,4 +1,4 @@
-"""Texts of questions and rubrics that a user may replace with `--templates DIR`."""
+"""Texts of questions and rubrics that `--templates DIR` may replace."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -103,7 +103,7 @@ class BaseTask(Protocol):
     def ignorant_code(self, strategy: str) -> str:
         """Return code written without the strategy's instruction.
 
-        A test that it passes is vacuous.
+        If this code passes the instruction's test, the test is vacuous.
         """
         ...
 

@@ -43,8 +43,8 @@ RUBRIC = "codeif.review"
 CRITERIA = ("instruction", "test")
 """Yes-or-no questions to two annotators.
 
-`instruction`: is the instruction clear, and does it fit its task? `test`: does the test decide the
-instruction?
+`instruction`: is the instruction clear, and does it fit its task? `test`: does the test decide
+whether the instruction is followed?
 """
 SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale(words=("yes", "no")))
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))

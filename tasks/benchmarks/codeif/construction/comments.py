@@ -1,4 +1,4 @@
-"""Review comments, an input of `parley build codeif-tasks` beside base tasks."""
+"""Review comments, an input of `parley build codeif-tasks` besides base tasks."""
 
 from collections.abc import Sequence
 from math import inf

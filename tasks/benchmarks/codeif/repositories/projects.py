@@ -2,8 +2,8 @@
 
 The files come from source distributions of the package registry, from git checkouts, or from public
 repositories. `projects.json` lists each project with its repository, the commit and the release
-that contain the tasks' code, and the packages that its tests import. A user's file of the same form
-adds projects or replaces ours.
+that contain the tasks' code, and the packages that its tests import. A file of the same form,
+passed as a resource of the build, adds projects or replaces bundled ones.
 """
 
 import os
@@ -59,7 +59,7 @@ def projects() -> Mapping[str, Project]:
 
 
 def with_listing(listing: Path | None) -> Mapping[str, Project]:
-    """Return the bundled projects and those of a user's file, which override bundled ones.
+    """Return the bundled projects and those of another file, which override bundled ones.
 
     Raises:
         SourceUnreadable: the file is not a list of projects.
@@ -104,7 +104,7 @@ def lay_out(
             or not, that contains the project's commit.
         only: projects, or the last parts of their names; empty for all available ones.
         say: called with the name of each project before its creation.
-        listing: a user's own list of projects (see `with_listing`).
+        listing: file with additional projects (see `with_listing`).
         fetch: fetch projects without checkout and release from their public repositories, by git.
 
     Returns:

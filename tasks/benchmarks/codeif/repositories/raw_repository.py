@@ -40,7 +40,7 @@ Lines = Annotated[list[Line], Field(min_length=2, max_length=2)]
 
 
 class RawRequirement(BaseModel):
-    """Instruction of a repository task, with its test's code and its place in the project."""
+    """Instruction of a repository task, with the code and the node id of its test."""
 
     model_config = _RAW
 

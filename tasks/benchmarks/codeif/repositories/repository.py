@@ -1,4 +1,4 @@
-"""Problems and dialogs of repository tasks (L1 part 2, L2, L3), and the place of their programs."""
+"""Problems and dialogs of repository tasks (L1 part 2, L2, L3), and the projects they run in."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Export of live runs as ConvCodeBench's log files in upstream's format (section 3).
 
-Each turn has one log, with its test results beside it.
+Each turn has one log, and a file with the test results of the log's code.
 """
 
 import json

@@ -50,7 +50,7 @@ class LogName:
     iteration: int
     """The paper's turn, from 1.
 
-    Turn 0 (our extension) holds the first answers, which upstream keeps in BigCodeBench's own
+    Turn 0 (our extension) contains the first answers, which upstream stores in BigCodeBench's own
     files.
     """
 
@@ -108,7 +108,7 @@ def first_answers_model(name: str) -> str | None:
 
 
 def eval_file(log: Path) -> Path:
-    """Return the file with the test results of a log's code, which is beside the log."""
+    """Return the file with the test results of a log's code, in the folder of the log."""
     return log.with_name(log.name.removesuffix(".gz").removesuffix(SUFFIX) + EVAL_SUFFIX)
 
 

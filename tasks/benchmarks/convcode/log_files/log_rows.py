@@ -1,4 +1,4 @@
-"""Rows of ConvCodeBench's log files and the test results beside them.
+"""Rows of ConvCodeBench's log files, and of the files with test results in the same folder.
 
 Error messages name file and line.
 """
@@ -28,7 +28,7 @@ class FirstAnswer(BaseModel):
     dataset_version: str | None = None
     """Version of the data.
 
-    Like the next two fields, it is ours: upstream's rows do not state their data.
+    This field and the next two are Parley's: upstream's rows do not state their data.
     """
     row_digest: str | None = None
     turns: int | None = Field(default=None, ge=1)
@@ -56,9 +56,9 @@ class LogRow(FirstAnswer):
     def requests_fix(self) -> bool:
         """Return True if the model was asked to fix the earlier code.
 
-        The request came with feedback of a user or, failing that, of the compiler. Upstream asks no
-        expert about code that does not compile in three calls, and a novice is silent if the shown
-        tests pass. The model then received the compiler's message.
+        The request contained a user's feedback, or else the compiler's message. There is no user's
+        feedback in two cases: upstream asks no expert about code that still does not compile after
+        three requests, and a novice makes no comment if the shown tests pass.
         """
         return self.user_feedback is not None or self.compilation_feedback not in (
             None,
@@ -121,7 +121,7 @@ def _rows(path: Path, kind: type[Row]) -> Iterator[Placed[Row]]:
 
 
 def read_passed(path: Path) -> dict[str, bool]:
-    """Return whether each task's code passed all its tests, from the results beside a log.
+    """Return task -> True if the task's code passed all its tests, from a file of test results.
 
     Raises:
         SourceUnreadable: The file is missing or invalid, or a task has several results. The message

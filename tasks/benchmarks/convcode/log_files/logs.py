@@ -21,7 +21,10 @@ from tasks.benchmarks.convcode.prompts import compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
 
 EXTRA_CALLS = 3
-"""Maximum requests of one turn. Upstream increases `iteration` with each."""
+"""Maximum difference between a row's `iteration` and the turn of its file.
+
+Upstream increases `iteration` with each request of a turn.
+"""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ class ProblemSource:
 
     title: str
     folders: tuple[str, ...]
-    """Folders to search below the user's path. The first with any files is used."""
+    """Folders to search below the path of `--data`. The first with any files is used."""
     patterns: tuple[str, ...]
     """Glob patterns of the files, which may also end in `.gz`."""
     task: Callable[[dict[str, Any]], Task]

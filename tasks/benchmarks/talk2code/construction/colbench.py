@@ -1,6 +1,6 @@
-"""ColBench's backend tasks (Zhou et al.
+"""ColBench's backend tasks: a description, a Python function, and calls of the function.
 
-2025): a description, a Python function, and calls of it.
+Source: Zhou et al. 2025.
 """
 
 import ast

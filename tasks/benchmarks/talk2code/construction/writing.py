@@ -40,7 +40,7 @@ REFERENCE_MISSING, REFERENCE_FAILS, TOOLCHAIN_MISSING = (
 )
 _LONGEST_DETAIL = 600
 BACKEND = "backend"
-"""Source of tasks with a vague statement."""
+"""`Task.source` of ColBench's backend tasks, whose statements omit details."""
 T = TypeVar("T")
 
 

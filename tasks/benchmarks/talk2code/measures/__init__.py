@@ -1,1 +1,1 @@
-"""What is measured of the talk: judges' ratings, entities, and how replies match the reference."""
+"""Measures of a dialogue: judges' ratings, entities, and similarity of replies to the reference."""

@@ -1,1 +1,1 @@
-"""The user: personas, how each level talks, the simulated user, and what it must not hand over."""
+"""Simulated users: personas, guidelines for each level, and code that users must not disclose."""

@@ -45,9 +45,9 @@ def bundled_personas() -> Mapping[str, Persona]:
 
 
 def personas_of(source: Path) -> Mapping[str, Persona]:
-    """Return the bundled personas and those beside the data, which override equal names.
+    """Return the bundled personas and those of the data, which override bundled ones of equal name.
 
-    Files of personas lie in a folder `personas`, or directly beside the data as
+    The files of the data's personas are in its subfolder `personas`, or in its folder itself as
     `NAME.persona.yaml`, where a build writes them.
 
     Raises:
@@ -68,7 +68,7 @@ def personas_of(source: Path) -> Mapping[str, Persona]:
 
 
 def persona_file(persona: Persona) -> tuple[str, str]:
-    """Return name and text of a persona's file beside the data, in the form `personas_of` reads."""
+    """Return name and text of a persona's file, which `personas_of` finds in the data's folder."""
     text = yaml.safe_dump(
         {"level": persona.level.value, **dict(persona.traits)}, sort_keys=False, allow_unicode=True
     )
@@ -110,7 +110,7 @@ class Guideline(Frozen):
     avoids: tuple[str, ...]
     """Terms that the user does not use."""
     avoids_until_last: bool = False
-    """True if the last message, which passes on names, may contain terms of `avoids`."""
+    """True if the last message, which states names that tests call, may contain `avoids` terms."""
     never_says: tuple[str, ...] = ()
     """Terms that the persona does not use in any message."""
     uses: tuple[str, ...] = ()

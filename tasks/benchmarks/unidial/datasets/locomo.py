@@ -90,7 +90,8 @@ def _is_conversation(path: Path) -> bool:
 def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
     """Yield one dialogue per question.
 
-    Two layouts are supported: sessions beside the questions, or under `conversation` in one list.
+    Two layouts are supported: each file has one conversation with its sessions at the top level, or
+    one file has a list of conversations with the sessions under the key `conversation`.
     """
     number = 0
     for path in files:

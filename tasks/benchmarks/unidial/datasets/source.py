@@ -76,7 +76,7 @@ class Dataset:
     max_tokens: int = MOST_TOKENS
     """Maximum tokens of one answer."""
     questions: Mapping[str, Template] = field(default_factory=dict[str, Template])
-    """Texts around its questions that a user may replace."""
+    """Texts around the dataset's questions, which `--templates` may replace."""
     metrics: tuple[str, ...] = field(default=())
     """Metrics of the dataset, for its README and tests."""
 
