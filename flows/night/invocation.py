@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.checks import skipped_line
+from flows.night.preflight.missing_packages import skipped_line
 from flows.night.preflight.notification_destinations import find_collector
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
@@ -166,7 +166,7 @@ def _run_unfinished(
         return _already_finished(home, plans)
     collector = find_collector(home, telemetry)
     if budget is not None:
-        from flows.night.preflight.checks import require_budget_is_counted
+        from flows.night.preflight.shared_folder import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)

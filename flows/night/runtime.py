@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
-from flows.night.preflight.checks import preflight, require_budget_is_counted, store_secrets
+from flows.night.preflight.checks import preflight
+from flows.night.preflight.shared_folder import require_budget_is_counted, store_secrets
 from flows.night.reporting.progress import Board
 from flows.night.spending import Spending
 from flows.night.turns import Turns

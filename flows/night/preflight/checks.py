@@ -1,31 +1,27 @@
-"""Checks of sandbox, packages, toolchains, folders and endpoints before a run or build starts."""
+"""Checks of sandbox, packages, toolchains and endpoints before a run or build starts."""
 
 import asyncio
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from flows.night.preflight.missing_packages import require_packages
 from flows.night.preflight.served_models import require_same_models
+from flows.night.preflight.shared_folder import require_trees_are_met
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.interface import Sandbox
 from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
 from schemas.errors import ConfigError
-from schemas.night.budget import Budget
-from schemas.outside.secret_names import looks_secret
 from schemas.problem import Problem, SuiteKind
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.benchmarks.contract import Benchmark
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.contract import Check
 from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.environment_check import MissingPackages, find_missing_packages
 from tasks.planning.plan import RunPlan
-from tasks.storage.home import LAKE_VARIABLE, Home
 
 _KINDS: tuple[SuiteKind, ...] = ("java", "javascript")
 
@@ -67,123 +63,6 @@ def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]
         for name in required_modules(test)
     )
     yield (suites[0].kind if suites else None), modules
-
-
-_STORE_PREFIXES = ("AWS_", "FSSPEC_", "AZURE_", "GOOGLE_")
-
-
-def store_secrets(home: Home, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the names of the secret variables that local workers need for the lake's store."""
-    if not home.is_store:
-        return ()
-    return tuple(
-        name for name in environ if name.startswith(_STORE_PREFIXES) and looks_secret(name)
-    )
-
-
-def require_budget_is_counted(home: Home, budget: Budget | None) -> None:
-    """Reject a budget if workers on other machines could not record what they spend.
-
-    Raises:
-        ConfigError: The workers share no folder. The message names the remedy.
-    """
-    if budget is not None and _shares_no_folder(home):
-        raise ConfigError(
-            f"a budget needs a folder that all processes of a night share. {_remedy(home)},"
-            " or remove the budget"
-        )
-
-
-def require_shared_call_log(home: Home) -> None:
-    """Reject metrics of model calls if driver and workers share no folder for the call log.
-
-    Raises:
-        ConfigError: The workers share no folder. The message names the remedy.
-    """
-    if _shares_no_folder(home):
-        raise ConfigError(
-            "metrics of model calls need a folder that all processes of a night share."
-            f" {_remedy(home)}, or remove `telemetry` and the variable OTEL_EXPORTER_OTLP_ENDPOINT"
-        )
-
-
-def require_trees_are_met(plan: RunPlan) -> None:
-    """Reject an agent if a worker could not find the files that the agent edited on another worker.
-
-    Raises:
-        ConfigError: The workers share no folder. The message names the remedy.
-    """
-    if plan.spec.agent is not None and _shares_no_folder(plan.home):
-        raise ConfigError(
-            f"agent {plan.spec.agent.name!r} needs a working folder that all workers share."
-            f" {_remedy(plan.home)}"
-        )
-
-
-def _shares_no_folder(home: Home) -> bool:
-    return home.is_store and bool(os.environ.get(ADDRESS_VARIABLE))
-
-
-def _remedy(home: Home) -> str:
-    return (
-        f"With {LAKE_VARIABLE}={home.lake_at} and"
-        f" {ADDRESS_VARIABLE}={os.environ.get(ADDRESS_VARIABLE)} no folder is shared. Unset"
-        f" {LAKE_VARIABLE} and set PARLEY_HOME to a folder that all machines share, or unset"
-        f" {ADDRESS_VARIABLE} to use this machine"
-    )
-
-
-_SHOWN = 8
-
-
-def require_packages(
-    benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
-) -> None:
-    """Check that the packages that programs of these problems import are installed.
-
-    Raises:
-        ConfigError: A package is missing. The message names the packages, the number of tasks that
-            need them, and the command that installs them.
-    """
-    missing = find_missing_packages(benchmark, dataset_version, problems)
-    if not missing.tasks_by_package:
-        return
-    raise ConfigError(
-        f"{len(missing.problem_ids)} of the {missing.n_tasks} pending tasks import packages that"
-        f" are not installed, so every answer to them would fail: {_package_counts(missing)}."
-        f" {_install_remedy(benchmark, dataset_version, missing)}. Or skip these tasks with"
-        " --skip-missing-packages"
-    )
-
-
-def skipped_line(missing: MissingPackages) -> str:
-    """Return a line with the number of skipped tasks and the missing packages."""
-    return (
-        f"skipped {len(missing.problem_ids)} of {missing.n_tasks} tasks, because they import"
-        f" packages that are not installed: {_package_counts(missing)}"
-    )
-
-
-def _install_remedy(benchmark: Benchmark, dataset_version: str, missing: MissingPackages) -> str:
-    names = shlex.join(sorted(missing.tasks_by_package))
-    if folders := benchmark.programs.package_folders(dataset_version):
-        return (
-            "Install them in the benchmark's package folder:"
-            f" pip install --target {shlex.quote(folders[0])} {names}"
-        )
-    environment = benchmark.programs.environments.get(dataset_version)
-    instruction = (
-        f"Run `make {environment}`, which installs all packages of these tasks, or install"
-        if environment
-        else "Install"
-    )
-    return f"{instruction} them in Parley's environment: pip install {names}"
-
-
-def _package_counts(missing: MissingPackages) -> str:
-    counts = [f"{package} ({n})" for package, n in missing.tasks_by_package.items()]
-    more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
-    return f"{', '.join(counts[:_SHOWN])}{more}"
 
 
 def preflight(plan: RunPlan) -> None:

@@ -127,6 +127,6 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
         stage.fn(plan, "stage")
         with pytest.raises(CorruptRows), ahead:
             run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client), stopped)
-        assert context.key not in this_worker()._held
+        assert context.key not in this_worker()._open
         assert all(future.cancelled() for future in ahead._under_way)
         server.holds_after = None
