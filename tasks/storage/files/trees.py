@@ -144,7 +144,7 @@ class TreeStore:
         return _settled(filling.digests)
 
     def without_state(self, digest: str) -> str:
-        """Return the digest of a state's files alone, so that equal files have equal digests.
+        """Return the digest of a state's tree alone, without temporary files and the shell's state.
 
         Raises:
             CorruptRows: the store does not have the state.
@@ -284,6 +284,6 @@ class TreeStore:
 
 
 def _settled(digests: Mapping[Stamp, str]) -> dict[Stamp, str]:
-    """Return the digests whose stamps no later change can have."""
+    """Return the digests whose stamps are old enough that no later change can have them."""
     before = time.time_ns() - _CLOCK_NS
     return {stamp: digest for stamp, digest in digests.items() if stamp.ctime_ns < before}
