@@ -23,7 +23,7 @@ Resources = Mapping[str, float]
 
 
 class ClusterResources:
-    """Resources that the workers of a cluster declare now, according to its scheduler."""
+    """Resources that the workers of a cluster currently declare to its scheduler."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class ClusterResources:
         """Submit a shard to a worker with the resources that it needs, and return the future.
 
         Args:
-            where: Other arguments of Dask: workers, priority.
+            where: Further arguments of Dask's `submit`, such as `workers` and `priority`.
         """
         key = f"{function.__name__}-{uuid4()}"
         packed = pickle.dumps(shard, pickle.HIGHEST_PROTOCOL)
@@ -68,7 +68,7 @@ class ClusterResources:
         )
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
-        """Return the workers that have what a shard needs."""
+        """Return those of `workers` that declare the resources that a shard needs."""
         resources: Resources = self.place(shard).get("resources", {})
         return tuple(
             worker

@@ -1,4 +1,4 @@
-"""Measurement of vLLM's servers every half minute, for the lake's table `serving`."""
+"""Measurement of vLLM servers every half minute, for the lake's table `serving`."""
 
 import logging
 import threading
@@ -19,10 +19,10 @@ _LOG = logging.getLogger("parley.serving")
 
 
 class ServingMeter:
-    """Meter of one model's replicas while the block runs. Its failure never stops a night.
+    """Meter of one model's replicas while the block runs. A failed measurement stops no night.
 
     Args:
-        urls: Base URL of each replica. They have just been started.
+        urls: Base URL of each replica. The replicas have just been started.
     """
 
     def __init__(
