@@ -193,7 +193,7 @@ class MissingPackages:
 def find_missing_packages(
     benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
 ) -> MissingPackages:
-    """Find the packages of these problems that their programs cannot import.
+    """Find the packages that the programs of these problems need and cannot import.
 
     Programs see the environment of the dataset version if one is installed, and otherwise the
     packages of Parley's own environment.

@@ -82,7 +82,7 @@ class ModelRequest(Frozen):
     timeout_s: float = Field(default=300.0, gt=0)
     """Time limit of one answer in seconds."""
     patience_s: float = Field(default=300.0, ge=0)
-    """Number of seconds that all requests wait together for an endpoint that stopped answering."""
+    """Seconds for which requests wait while the endpoint does not answer. Then they fail."""
     concurrency: int | None = Field(default=None, ge=1)
     """Number of requests in flight to this endpoint. Default: the night's `concurrency`."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
@@ -91,7 +91,8 @@ class ModelRequest(Frozen):
     """Price in USD per hour of the server that Parley starts for the model (`vllm:`, `embedded:`),
     all replicas included."""
     gpus: float | None = Field(default=None, ge=0)
-    """Number of GPUs of that server, all replicas included. The default of `embedded:` is 0."""
+    """Number of GPUs of the server that Parley starts, all replicas included. The default of
+    `embedded:` is 0."""
     serve: VllmSettings | None = None
     """Settings of vLLM for a `vllm:` model."""
     family: str | None = None
@@ -225,7 +226,7 @@ class ComparisonRequest(Frozen):
 
 
 class Subsample(Frozen):
-    """Share of a dataset's problems: the first ones in an order that depends on the seed."""
+    """Share of a dataset's problems: the first problems in an order that depends on the seed."""
 
     share: float = Field(gt=0, le=1)
     seed: int = 0
@@ -245,8 +246,8 @@ class BenchmarkRequest(Frozen):
     """Resources that the data needs, such as repositories: maps the name of each resource to its
     file, folder or name. Ids contain their content, but no path."""
     templates: str | None = None
-    """Folder with the user's own templates of questions and judge prompts. The run's id contains
-    their digests, but not the folder."""
+    """Folder with templates that replace the benchmark's questions and judge prompts. The run's
+    id contains their digests, but not the folder."""
     limit: int | None = Field(default=None, ge=1)
     """Play only the dialogues of the first N problems. N is not part of the run's id."""
     subsample: Subsample | None = None
@@ -295,7 +296,7 @@ class EvaluationRequest(Frozen):
     """Flush journal and Parquet files to the disk at each write: slower, but safe against a power
     failure."""
     resume: str | None = None
-    """Id of the run to resume. Refused if the request describes another run."""
+    """Id of the run to resume. An error if the request describes another run."""
 
     @property
     def title(self) -> str:

@@ -113,7 +113,7 @@ def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterab
 
 
 Digests = tuple[tuple[str, str], ...]
-"""Digests of the texts that differ from Parley's own: (name, digest), sorted by name."""
+"""Digests of texts that replace Parley's texts: (name, digest), sorted by name."""
 
 
 def apply_templates(

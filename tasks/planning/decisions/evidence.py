@@ -134,7 +134,7 @@ class Evidence:
 
     @property
     def n_in_order(self) -> int:
-        """Number of problems of the order before the first one that is missing."""
+        """Number of problems, in the fixed order, before the first problem without scores."""
         return next(
             (
                 n

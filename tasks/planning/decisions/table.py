@@ -1,4 +1,4 @@
-"""Rows of the table `decisions`: the decision of a run, and the requests that it saved."""
+"""Rows of the table `decisions`: a run's early decision, and the requests that were saved."""
 
 from collections.abc import Iterable, Sequence
 

@@ -130,7 +130,7 @@ def join_profiles(
 def recorded_profiles(
     before: RunRecord | None, profiles: Mapping[str, EndpointProfile]
 ) -> tuple[tuple[str, str], ...]:
-    """Return (role, profile as JSON), sorted by role.
+    """Return (role, endpoint profile as JSON), sorted by role.
 
     A role without requests in this invocation keeps the profile of the earlier record.
     """

@@ -43,7 +43,7 @@ class StartState:
 
 
 def find_start_state(plan: RunPlan, before: RunRecord | None) -> StartState:
-    """Count the finished episodes of a run, and find the reasons why others are pending."""
+    """Count the finished episodes of a run, and find out why other episodes are pending."""
     paid_by, pending = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}

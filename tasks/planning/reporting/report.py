@@ -19,7 +19,7 @@ from tasks.storage.home import Home
 
 
 class RunReport(Frozen):
-    """Outcome of one run. `status` is `failed` if an error stopped it before it had results."""
+    """Outcome of one run. `status` is `failed` if an error stopped the run without results."""
 
     run_id: str
     title: str
