@@ -250,7 +250,7 @@ def open_descriptor(path: str | Path, flags: int, folder: int | None = None) -> 
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the part of a file's status that changes with its content."""
+    """Return the part of a file's status that changes with the file's content."""
     return Stamp(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )

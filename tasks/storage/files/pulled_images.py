@@ -33,7 +33,7 @@ _PULLS = 4
 _LOOK_S = 0.2
 _DAY_S = 86_400.0
 _PATIENCE_S = 60.0
-"""Seconds to wait for unneeded images, before an image is removed that a pending episode needs."""
+"""Seconds to wait for room, before images are removed that pending episodes need."""
 
 
 def disk_gb(resources: Mapping[str, str]) -> float:

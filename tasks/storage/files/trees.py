@@ -36,7 +36,7 @@ _MOST_BYTES = 2**32
 
 
 def pack(content: bytes) -> bytes:
-    """Return a content as LZ4, after a prefix and its size.
+    """Compress a content with LZ4. The result begins with a prefix and the content's size.
 
     The result is a tenth larger than that of zlib, and unpacked ten times as fast.
     """
@@ -76,7 +76,10 @@ def _codec() -> "Codec":
 
 
 _CLOCK_NS = 50_000_000
-"""More than one step of a file system's clock. Two changes within one step have equal stamps."""
+"""Nanoseconds, more than a step of a file system's clock.
+
+Two changes within one step have equal stamps.
+"""
 _FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
 _AGAIN = "Type the command again that stored the tree"
