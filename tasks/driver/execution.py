@@ -50,7 +50,7 @@ class RunAhead(Ahead):
     """Execution of finished dialogues' programs on idle processors.
 
     The shards and their names are those of the stage `execute`. Dialogues that wait for a model
-    leave processors idle. Dialogues that keep them busy have priority.
+    leave processors idle. Dialogues that keep the processors busy have priority.
 
     Args:
         context: Context of the current attempt of `converse`.
@@ -138,7 +138,7 @@ def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) ->
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
-    """Return an episode with the problem and dialog that its programs need."""
+    """Return the item of a shard: an episode with its problem and dialog."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 

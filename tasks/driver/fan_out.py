@@ -27,7 +27,7 @@ shards would waste that time. Fewer would leave the worker idle at the end of a 
 _WORTHWHILE = 16
 """Smallest useful number of items per shard.
 
-A worker with fewer than twice as many slots has two shards in flight.
+A worker with fewer than 32 slots gets shards of half its slots, so two shards are in flight.
 """
 _USUAL_ANSWERS = 6
 """Number of answers per item at which shards have their usual size."""

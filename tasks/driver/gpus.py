@@ -72,7 +72,7 @@ def machine_devices() -> tuple[str, ...]:
     """Return the devices for `devices: auto`.
 
     They are listed in PARLEY_DEVICES, else in CUDA_VISIBLE_DEVICES, else by nvidia-smi. A machine
-    without any has one device without a name, which CPU servers can share by `memory_share`.
+    without GPUs has one device without a name, which CPU servers can share by `memory_share`.
     """
     for variable in (VARIABLE, "CUDA_VISIBLE_DEVICES"):
         if listed := os.environ.get(variable):

@@ -109,7 +109,7 @@ class Judgements:
 
     @cached_property
     def paid_elsewhere(self) -> frozenset[str]:
-        """Ids of the earlier judgements that this run did not pay for."""
+        """Ids of the judgements in the lake that other runs paid for."""
         return frozenset(name for name, (_, is_own) in self._stored.items() if not is_own)
 
     @cached_property

@@ -13,11 +13,11 @@ from tasks.planning.plan import NO_SANDBOX
 from tasks.worker.jobs import AuditShard, ConverseShard, ExecuteShard, JudgeShard, run_packed
 
 MODEL_CALLS = "model_calls"
-"""Parallel dialogues or judgements. Each has at most one request in flight."""
+"""Dask resource: number of parallel dialogues or judgements, each with one open request."""
 SANDBOX = "sandbox"
-"""Parallel shards of programs.
+"""Dask resource: number of parallel shards of programs.
 
-Dialogues of a run with programs go to workers that have this resource, and use none of it.
+Dialogues of a run with programs go to workers that declare this resource, but do not reserve it.
 """
 Resources = Mapping[str, float]
 

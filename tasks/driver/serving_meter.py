@@ -87,7 +87,7 @@ class ServingMeter:
     def _row(self, replica: int, url: str) -> Serving | None:
         """Return a replica's work since the last measurement.
 
-        Return None if it did nothing or does not answer.
+        Return None if the replica did nothing or does not answer.
         """
         now = _metrics_of(url)
         if now is None:
