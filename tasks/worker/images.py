@@ -25,7 +25,7 @@ _WAITING = 256
 
 @dataclass(frozen=True)
 class Ready:
-    """Problem of an episode with the files of its image, or the fault that prevents its play."""
+    """Problem of an episode with the files of its image, or the fault that ends the episode."""
 
     problem: Problem
     fault: InfraError | None = None

@@ -113,7 +113,7 @@ class ShardResult:
 
     n_items: int
     n_infra: int = 0
-    """Number of items that ended as infra. In a shard of programs, the number of programs."""
+    """Number of items that ended as infra. For an ExecuteShard: number of such programs."""
     part: str = ""
     """Name of the shard's Parquet part."""
     model_calls: int = 0

@@ -1,4 +1,4 @@
-"""Storage of answers before a program runs on them, so that none is paid for twice after a kill."""
+"""Storage of answers before a program runs on them, so that a kill makes no request repeat."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping

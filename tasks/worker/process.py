@@ -1,7 +1,7 @@
 """State of one worker process: event loop, open resources of each run, and progress.
 
-All shards in a process share one loop and, for each endpoint, one limit of requests, whatever their
-run.
+The shards of all runs in a process share one event loop and, for each endpoint, one limit of
+requests.
 """
 
 import asyncio
