@@ -133,10 +133,10 @@ class QualityGate:
     def forgery_audit(
         self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]
     ) -> None:
-        """Check the audit's rows.
+        """Check the rows of `forgery_audit`.
 
         Args:
-            expected: Verdict id of each audited pass, by episode, turn and instruction.
+            expected: Verdict id of each audited pass, by (episode id, turn, instruction id).
         """
         if not self._plan.audits:
             return
@@ -255,7 +255,7 @@ class QualityGate:
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
-        """Store the checks in the lake. A file that changed after its check is a failed check."""
+        """Store the checks in the lake. A file that changed after its check fails a check."""
         plan = self._plan
         changed = [
             table

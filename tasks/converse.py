@@ -154,7 +154,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
 
 def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
-    """Record which Docker images the pending episodes need, so that these are removed last."""
+    """Record which Docker images the pending episodes need. Parley removes these images last."""
     if not plan.images:
         return
     environments = {
