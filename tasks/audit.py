@@ -26,13 +26,13 @@ An audit takes several sandbox runs, and a killed worker loses its shards in fli
 
 @dataclass
 class AuditDone(StageResult):
-    """Result of the stage."""
+    """Result of the stage `audit`."""
 
     rows: tuple[ForgeryAudit, ...] = ()
 
     @property
     def counts(self) -> AuditCounts:
-        """Counts of the rows."""
+        """Counts of the audits: by outcome, with sandbox runs and seconds."""
         return audit_counts(self.rows)
 
 
@@ -43,7 +43,7 @@ def audit(stage: "AuditStage", title: str, on_result: OnResult = lambda _: None)
 
 
 class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
-    """Programs of an audit. Pending are those with a pass that has no audit."""
+    """Stage `audit`. Its pending items are programs with a passed verdict that has no audit."""
 
     run_shard = staticmethod(audit_shard)
 

@@ -1,4 +1,4 @@
-"""Prefect task: calls and programs of a construction, on an event loop in the driver."""
+"""Prefect task: build a dataset (model calls and programs), on an event loop in the driver."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -35,13 +35,15 @@ def construct(
 ) -> Constructed:
     """Run the construction. Each answer and verdict is stored as it arrives, and reused.
 
-    Prefect does not retry the task, because its models have waited for their endpoints already.
+    Prefect does not retry the task, because the models have already waited for endpoints that
+    did not answer.
 
     Args:
         find_served: Starts the models' servers and returns their endpoints. Called at the first
             answer that is not stored, so that a complete build starts nothing.
-        find_embedder: The same for the embedder.
-        budget_meter: Caps of the invocation, or None.
+        find_embedder: Starts the embedder's server if needed and returns the access to it. Called
+            like `find_served`.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
 
     Raises:
         InfraError: An endpoint or the sandbox failed.
@@ -142,7 +144,7 @@ async def _constructed(
 
 
 def _failure(error: BaseException, what: str) -> ParleyError:
-    """Return a foreign error as one line with its place in the construction."""
+    """Return a ParleyError of one line that names the exception and its file, line and function."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -154,7 +156,7 @@ def _failure(error: BaseException, what: str) -> ParleyError:
 
 
 def _own(error: BaseException) -> ParleyError | OSError | None:
-    """Return Parley's own error from a group of any depth."""
+    """Return the first ParleyError or OSError in an exception group; None if there is none."""
     if isinstance(error, (ParleyError, OSError)):
         return error
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()

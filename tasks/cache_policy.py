@@ -1,8 +1,8 @@
 """Options of all Prefect tasks: no cache, and retries after failures that may pass.
 
 The lake and the journal record what is done, and every task checks them first. Prefect's cache
-could only repeat that, or contradict it after files were removed, because a hit does not look for
-them. See decision 0006.
+could only repeat that, or contradict it after files were removed, because a cache hit does not
+check that the files exist. See decision 0006.
 """
 
 from typing import Any
@@ -31,4 +31,4 @@ OPTIONS: dict[str, Any] = {
     "retry_delay_seconds": RETRY_DELAY_S,
     "retry_condition_fn": is_worth_retrying,
 }
-"""Options of every task."""
+"""Arguments of `@task` for every Prefect task."""

@@ -37,12 +37,12 @@ CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityChec
 
 @dataclass(frozen=True)
 class Checked:
-    """All checks of a run: blocking failures, and the first page of their docs."""
+    """Result of a run's quality checks: blocking failures, and the path of the HTML report."""
 
     failures: tuple[QualityCheck, ...]
     docs_path: str | None
     seal: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Digests of the checked files, for the run's record."""
+    """Map each checked file to its digest. The run's record stores the map."""
 
 
 class StoppedByCheck(ParleyError):
@@ -133,10 +133,10 @@ class QualityGate:
     def forgery_audit(
         self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]
     ) -> None:
-        """Check the audit's rows.
+        """Check the rows of `forgery_audit`.
 
         Args:
-            expected: Verdict id of each audited pass, by episode, turn and instruction.
+            expected: Verdict id of each audited pass, by (episode id, turn, instruction id).
         """
         if not self._plan.audits:
             return
@@ -174,7 +174,7 @@ class QualityGate:
         )
 
     def scores(self, episodes: PackedRows[Episode]) -> None:
-        """Check the scores in the lake, which are the published ones."""
+        """Check the scores in the lake, from which the warehouse is published."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
         self._check(
@@ -192,17 +192,17 @@ class QualityGate:
 
     @cached_property
     def _facts(self) -> RowFacts:
-        """Facts that each episode's id was made of. Its row must have the same values."""
+        """Values that each episode's id is computed from. The episode's row must equal them."""
         spec, rows = self._plan.spec, self._plan.members.rows.drop_columns("at")
         for name in ("setting", "dataset_version"):
             rows = rows.append_column(name, pa.repeat(getattr(spec, name), rows.num_rows))
         return RowFacts(rows, "episode_id")
 
     def _rounds(self, episodes: PackedRows[Episode]) -> dict[str, int]:
-        """Return the last round of each episode that a row may name.
+        """Map each episode to the last round that rows of other tables may name.
 
         A fault may end an episode before the answer of a round. Rows about the missing answer name
-        that round and are unscored.
+        that round and have no score.
         """
         due = self._due(episodes)
         return {
@@ -255,7 +255,7 @@ class QualityGate:
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
-        """Store the checks in the lake. A file that changed after its check is a failed check."""
+        """Store the checks in the lake. A file that changed after its check fails a check."""
         plan = self._plan
         changed = [
             table

@@ -37,13 +37,13 @@ from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 
 @dataclass
 class Conversed(StageResult):
-    """Result of the stage. `n_run` counts programs within the dialogues and beside them."""
+    """Result of the stage. `n_run` counts programs within dialogues and early test runs."""
 
     n_pending: int = 0
     resumed_steps: Mapping[str, tuple[Step, ...]] = field(
         default_factory=dict[str, tuple[Step, ...]]
     )
-    """Steps from earlier attempts of each resumed episode. They were not requested again."""
+    """Map each resumed episode to its stored steps, which are not requested again."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
@@ -51,18 +51,21 @@ def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _:
     """Play the pending episodes, each at most three times after infra faults.
 
     The journal is removed once Parquet holds all of it. If an attempt finishes no episode, the
-    endpoint is down and there is no further attempt. The same command resumes later.
+    endpoint is down and there is no further attempt. Type the command again to resume the run.
     """
     return run_stage(stage, on_result)
 
 
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
-    """Dialogues of a run. Meanwhile programs run for an early decision, or on idle processors.
+    """Stage `converse`. While dialogues are played, the programs of finished dialogues run.
+
+    The programs run on idle processors, or for an early decision.
 
     Args:
-        deciding: Decides the run's comparison early. Dialogues then begin in its order, and none
-            begins after the decision.
-        on_all_begun: Called when the workers have all dialogues, so that another run's may begin.
+        deciding: Decides the comparison with the baseline early. Dialogues begin in its order, and
+            none begins after the decision.
+        on_all_begun: Called when the workers have all dialogues of this run, so that dialogues of
+            another run may begin.
     """
 
     asks_models = True
@@ -151,7 +154,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
 
 def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
-    """Record which Docker images the pending episodes need, so that these are removed last."""
+    """Record which Docker images the pending episodes need. Parley removes these images last."""
     if not plan.images:
         return
     environments = {
@@ -164,13 +167,13 @@ def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
 
 
 class ConverseShards(LazyShards[ConverseShard]):
-    """Small shards of the pending episodes, each made when it is read.
+    """Small shards of the pending episodes. Each shard object is created when it is read.
 
     Begun episodes go first, then the others in order of decreasing length, so that no long dialogue
-    is left alone at the end. All workers get equally many episodes.
+    remains alone at the end. All workers get the same number of episodes.
 
     Args:
-        order: Problems in the order in which they must begin instead.
+        order: Problems in the order in which they must begin. Empty: the order described above.
 
     Attributes:
         begun: Stored part of each begun episode, by id.
@@ -223,9 +226,9 @@ class ConverseShards(LazyShards[ConverseShard]):
 
 
 def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]:
-    """Return episode id -> its rank among the episodes after the same context.
+    """Map each episode with a context to its rank among the episodes with this context.
 
-    Agents can then read all contexts in parallel.
+    Episodes with rank 0 begin before those with rank 1. So agents read the contexts in parallel.
     """
     ranks: dict[str, int] = {}
     n_after: Counter[str | None] = Counter()
@@ -250,7 +253,7 @@ def _shard_size(
 
 
 def settle(plan: RunPlan) -> None:
-    """Write the run's members to the lake, and remove a journal whose content Parquet holds.
+    """Write the list of the run's episodes, and remove a journal whose content Parquet holds.
 
     If nothing is pending, merge the run's parts into one. Remove unfinished files of killed
     workers.
@@ -266,7 +269,7 @@ def settle(plan: RunPlan) -> None:
 
 
 def _write_members(plan: RunPlan) -> None:
-    """Write to the lake which episodes the run contains: all existing ones, finished or infra."""
+    """Write the ids of the run's existing episodes to `run_episodes`, including failed ones."""
     existing = plan.members.among(plan.episodes.heads()["episode_id"]).rows
     schema = TABLES["run_episodes"].schema
     same = {"run_id": plan.run_id, "benchmark": plan.spec.benchmark, "model": plan.spec.label}
@@ -296,8 +299,8 @@ def context_for(
     Args:
         workers: Number of worker processes, 1 or more.
         served: Endpoints of the models that this machine serves for the run.
-        embedder: Access to the embedder for seats that need vectors.
-        budget_meter: Caps of the invocation.
+        embedder: Access to the embedder; None if no participant of the dialogue needs vectors.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
     request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)

@@ -32,7 +32,7 @@ def embed(
     Args:
         requests: Requests whose scores are computed later.
         find_access: Called if a text has no stored vector. It may start the embedder's server.
-        budget_meter: Caps of the invocation.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
 
     Raises:
         ModelUnavailable: The embedder does not answer. All its answers are stored.

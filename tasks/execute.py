@@ -31,12 +31,12 @@ _GROUPS_AT_ONCE = 64
 
 @task(name="execute", task_run_name="execute {title}", **OPTIONS)
 def execute(stage: "ExecuteStage", title: str, on_result: OnResult = lambda _: None) -> StageResult:
-    """Decide every test run of the run's episodes. Verdicts of the same environment are reused."""
+    """Get the verdict of every test run. Stored verdicts of an equal environment are reused."""
     return run_stage(stage, on_result)
 
 
 class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
-    """Test runs of a run's episodes. Pending are the names of shards without a finished part."""
+    """Stage `execute`. Its pending items are the names of shards without a finished part."""
 
     run_shard = staticmethod(execute_shard)
 
@@ -46,7 +46,7 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
         super().__init__(plan, context, client, StageResult())
         self._episodes = episodes
         self._groups: dict[str, Sequence[int]] = {}
-        """Name of each shard, with the positions of its episodes."""
+        """Map the name of each shard to the positions of its episodes."""
         ids = episodes.table(["episode_id"])["episode_id"].to_pylist()
         for groups in even_shards(existing_groups(plan, ids), _GROUPS_AT_ONCE):
             rows = iter(episodes.take([at for group in groups for at in group]))

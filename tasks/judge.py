@@ -32,14 +32,14 @@ class Judged(StageResult):
     n_new: int = 0
     """Number of judgements that arrived in this invocation."""
     n_reused: int = 0
-    """Number of judgements on the run's dialogues that were known before."""
+    """Number of judgements on the run's dialogues that were stored before."""
     new_rows: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
     """One row per judgement that arrived in this invocation, with its cost."""
 
 
 @task(name="judge", task_run_name="judge {title}", **OPTIONS)
 def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None) -> Judged:
-    """Request every unknown judgement, at most three times after infra faults.
+    """Request every judgement that is not stored. Infra faults get at most three attempts.
 
     The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
     and runs need them.
@@ -48,12 +48,12 @@ def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None)
 
 
 class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
-    """Judgements of a run. Pending are those that no run on the benchmark has stored.
+    """Stage `judge`. Its pending items are judgements that no run on the benchmark has stored.
 
     Args:
         reach: Prepares the judges, and returns their context with a Dask client. Called if
             something is pending.
-        budget_meter: Caps of the invocation.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
     """
 
     asks_models = True

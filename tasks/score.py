@@ -106,10 +106,10 @@ def score_requests(
 
 
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:
-    """Return the run's verdicts from the lake, without the audit's convictions."""
+    """Return the run's verdicts as the tests gave them, without changes by the audit."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
 
 
 def verdict_rows(plan: RunPlan) -> pa.Table:
-    """Return the run's verdicts. Passes that the audit convicted are failed."""
+    """Return the run's verdicts. Passes that the audit found to be forged count as failed."""
     return verdict_table(plan.lake, **plan.keys)

@@ -1,6 +1,6 @@
-"""Early start of a stage's work on finished dialogues, while others are still played.
+"""Early start of a stage's work on finished dialogues, while other dialogues are still played.
 
-A failure here changes no result: the stage itself does and reports all work that is not done.
+A failure here changes no result: the stage later does all missing work, and reports its failures.
 """
 
 import threading
@@ -22,17 +22,17 @@ from tasks.worker.jobs import ShardResult
 
 LOOK_EVERY_S = 0.5
 _LEAVES_S = 10.0
-"""Seconds that a stopped run waits for work in the thread itself."""
+"""Maximum seconds to wait for the thread to end after an error stopped the run."""
 
 
 class Ahead(ABC):
-    """Work beside dialogues, as a context manager.
+    """Context manager that processes finished dialogues while others are played.
 
-    At the block's end all begun work is finished. If an error ends the block, the work is
+    The end of the block waits for all begun work. If an error ends the block, the work is
     cancelled.
 
     Args:
-        client: Dask client. The early shards have priority over waiting shards of dialogues.
+        client: Dask client. Workers run shards of this class before waiting shards of dialogues.
     """
 
     def __init__(self, plan: RunPlan, client: Any) -> None:
@@ -52,23 +52,23 @@ class Ahead(ABC):
         )
 
     def new_work(self, result: ShardResult) -> Sequence[Any]:
-        """Return the work that a finished shard of dialogues allows: the name of its part."""
+        """Return new work items after a shard of dialogues. Default: the name of its part."""
         return [result.part] if result.finished else []
 
     @abstractmethod
     def begin(self, work: Any) -> Any:
-        """Begin some work. Return its future, or None if nothing was submitted."""
+        """Begin one work item. Return its future, or None if nothing was submitted."""
 
     def room(self) -> float:
-        """Return the maximum number of shards in flight."""
+        """Return the maximum number of work items in flight. Default: no limit."""
         return float("inf")
 
     def add(self, result: ShardResult) -> None:
-        """Add a shard's result to `result`."""
+        """Add the result of an early shard to `self.result`."""
         self.result.add([result])
 
     def take(self, result: ShardResult) -> None:
-        """Receive the result of a shard of dialogues."""
+        """Receive the result of a finished shard of dialogues."""
         self._played.put(result)
         self._wake.set()
 
@@ -105,7 +105,7 @@ class Ahead(ABC):
         return ClusterResources(self.client)
 
     def episodes(self, part: str) -> list[Episode]:
-        """Return the episodes of a part that a shard of dialogues wrote."""
+        """Read the episodes of the Parquet part that a shard of dialogues wrote."""
         folder = self.plan.lake.folder("episodes", **self.plan.keys)
         return self.plan.lake.read_part("episodes", Episode, folder / f"part-{part}.parquet")
 

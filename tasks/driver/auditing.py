@@ -27,7 +27,7 @@ def drawn_programs(
     """Return the passed programs to audit, in the order in which the seed draws them.
 
     Args:
-        verdicts: The run's plain test verdicts.
+        verdicts: The run's test verdicts as the tests gave them, before the audit.
     """
     passed = _passed(verdicts)
     programs: dict[str, tuple[AuditItem, list[Pass]]] = {}
@@ -42,13 +42,16 @@ def drawn_programs(
 
 
 def drawn(programs: Iterable[str], mode: AuditMode, seed: int) -> list[str]:
-    """Return the programs to audit. A growing run keeps the order of its earlier programs."""
+    """Return the programs to audit, in an order that depends on the seed.
+
+    New programs of a growing run do not change the order of the earlier ones.
+    """
     order = sorted(programs, key=lambda program: content_id([seed, program]))
     return {"none": [], "sample": order[:AUDIT_SAMPLE], "all": order}[mode]
 
 
 def _passed(verdicts: pa.Table) -> Mapping[str, Mapping[tuple[int, str], str]]:
-    """Return episode -> (turn, instruction) -> verdict id of each passed verdict."""
+    """Map each episode to its passed verdicts: (turn, instruction) -> verdict id."""
     verdict_ids: dict[str, dict[tuple[int, str], str]] = {}
     columns = (verdicts[name].to_pylist() for name in _COLUMNS)
     for episode_id, turn, instruction, outcome, verdict_id in zip(*columns, strict=True):
@@ -80,13 +83,13 @@ def _passes(
 
 
 def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
-    """Return the run's audits so far, by verdict id."""
+    """Return the run's stored audits by verdict id."""
     rows = plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)
     return {row.verdict_id: row for row in sorted(rows, key=lambda row: row.n_runs)}
 
 
 def pending(items: Iterable[AuditItem], audits: Mapping[str, ForgeryAudit]) -> list[AuditItem]:
-    """Return the programs with a pass that has no audit."""
+    """Return the programs with at least one passed verdict that has no audit."""
     return [
         item
         for item in items
@@ -100,9 +103,10 @@ def assembled(
     audits: Mapping[str, ForgeryAudit],
     why_missing: str,
 ) -> tuple[ForgeryAudit, ...]:
-    """Return a row for each pass.
+    """Return a row of the table `forgery_audit` for each passed verdict.
 
-    A program without an audit gets `why_missing`. Runs and seconds are counted once per program.
+    The rows of a program without an audit contain `why_missing`. Runs and seconds are counted once
+    per program.
     """
     rows: list[ForgeryAudit] = []
     for item in items:
@@ -123,7 +127,7 @@ def assembled(
 
 
 def audited_passes(items: Iterable[AuditItem]) -> Mapping[VerdictKey, str]:
-    """Return the verdict id of each pass that must have a row."""
+    """Map each passed verdict that must have a row to its verdict id."""
     passes = (audit_pass for item in items for audit_pass in item.passes)
     return {
         (audit_pass.episode_id, audit_pass.turn, audit_pass.instruction_id): audit_pass.verdict_id

@@ -2,8 +2,8 @@
 
 After a decision no further dialogue is begun. Problems are evaluated in a fixed order: their
 programs run, the judgements that the decided metrics need are requested, and their episodes are
-scored as in the stage `score`. A failure here changes no result: the stages repeat missing work,
-and the end of the run decides by their scores.
+scored as in the stage `score`. A failure here changes no result: the stages do the missing work,
+and the decision is made at the end of the run, from the stages' scores.
 """
 
 import threading
@@ -34,19 +34,22 @@ JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[Jud
 _SHARD = 4
 """Number of dialogues whose programs are one shard."""
 _LEAST_BATCH, _BATCHES_IN_FLIGHT = 8, 8
-"""Problems of a batch and batches in flight. A small batch wastes little after a decision."""
+"""Minimum number of problems per batch, and number of batches per `concurrency` dialogues.
+
+A small batch wastes little if the decision falls within it.
+"""
 _WAKE_S = 0.5
 _TRIES = 2
-"""Further attempts at a batch with a faulty problem. The problem is then left out."""
+"""Number of retries of a batch with a faulty problem. After them, the problem is left out."""
 
 
 class DecideAhead:
-    """Decider that receives finished shards and decides batch by batch in its own thread.
+    """Early decision of a comparison: scores finished problems in batches, in a separate thread.
 
     Args:
         scores_of: Scores episodes as the stage `score` does.
-        judgements_of: Requests judgements. None if no decided metric reads them.
-        on_batch: Called after each batch.
+        judgements_of: Requests judgements. None if no metric of the decision needs judgements.
+        on_batch: Called after each scored batch.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class DecideAhead:
         return self._evidence.order
 
     def end(self, episodes: Iterable[str]) -> None:
-        """Note ended episodes."""
+        """Record that these episodes have ended."""
         with self._lock:
             for episode_id in set(episodes) - self._finished:
                 problem = self._problem_of.get(episode_id)
@@ -92,7 +95,7 @@ class DecideAhead:
         self._wake.set()
 
     def begin(self, problems: Iterable[str]) -> None:
-        """Note problems whose dialogues begin."""
+        """Record that the dialogues of these problems begin."""
         self._begun.update(problems)
 
     def take(self, result: ShardResult) -> None:
@@ -101,7 +104,7 @@ class DecideAhead:
 
     @contextmanager
     def deciding(self, context: RunContext) -> Iterator[None]:
-        """Decide while the block runs, first by the episodes that ended earlier.
+        """Evaluate problems while the block runs, first those whose episodes ended earlier.
 
         Args:
             context: Context of the current attempt of `converse`.
@@ -126,19 +129,19 @@ class DecideAhead:
         return self.is_decided
 
     def is_behind(self) -> bool:
-        """Return True if two batches wait for evaluation.
+        """Return True if two batches wait for evaluation. No dialogue should begin then.
 
-        More dialogues now could be requests that the decision does not need.
+        The waiting batches may already decide, and further requests would be wasted.
         """
         if self.is_decided or self._over.is_set():
             return False
         return len(self._ready()) >= (1 if self._is_expected else 2 * self._least)
 
     def is_probably_enough(self) -> bool:
-        """Return True if the begun problems decide, should the unfinished ones resemble the others.
+        """Return True if the begun problems suffice, if unfinished ones score like finished ones.
 
-        An endpoint that answers many requests at once would otherwise get as many again while the
-        deciding answers are on their way. Each batch of scores renews the expectation.
+        Without this check, an endpoint with many concurrent requests would get as many new requests
+        while the deciding answers are still in flight. Each scored batch updates the expectation.
         """
         return self._is_expected and not self._over.is_set()
 

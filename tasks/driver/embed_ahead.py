@@ -21,7 +21,7 @@ from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder
 async def opened_vectors(
     plan: RunPlan, find_access: Callable[[], EmbedderAccess], budget_meter: BudgetMeter | None
 ) -> AsyncIterator[Vectors]:
-    """Open the stored vectors of the run's embedder for the block."""
+    """Open the store of the run's vectors for the block."""
     assert plan.spec.embedder is not None
     sends = SendLog(plan.home.sends(plan.run_id))
     embedder = open_embedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
@@ -36,9 +36,9 @@ async def opened_vectors(
 
 
 class EmbedAhead(Ahead):
-    """Embedding of finished dialogues in its own thread.
+    """Embedding of finished dialogues in a separate thread.
 
-    If the dialogues are stopped, requests in flight are cancelled too.
+    An error in the block also cancels requests in flight.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EmbedAhead(Ahead):
         super().__exit__(kind, error, trace)
 
     def begin(self, work: str) -> None:
-        """Embed the texts of a part, and wait for the vectors."""
+        """Embed the texts of a part's finished episodes, and wait for the vectors."""
         texts_of = self.plan.benchmark.scores.texts_to_embed
         played = [
             episode

@@ -1,6 +1,6 @@
 """Shards of a run's programs, and early runs of programs while dialogues are played.
 
-Verdicts that earlier runs paid for are reused.
+Verdicts that earlier runs stored are reused.
 """
 
 import time
@@ -31,15 +31,15 @@ _FEWEST_EPISODES, _ROUNDS = 4, 16
 Small shards show progress and lose little if a worker is killed.
 """
 _SPARE, _SCARCE = 0.6, 0.2
-"""Idle shares of the processors. Above the first, one more shard may be in flight.
+"""Idle shares of the processors that change the number of shards in flight.
 
-Below the second, one less. With half of two processors idle (dialogues at 200 ms per turn),
-programs would slow the dialogues by a tenth.
+Above `_SPARE` the number grows by one. Below `_SCARCE` it shrinks by one. With half of
+two processors idle (dialogues at 200 ms per turn), programs would slow the dialogues by a tenth.
 """
 
 
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
-    """Return the ids of the run's episodes by shard. Their order of ending has no influence."""
+    """Return the ids of the run's episodes by shard. The groups depend only on the plan."""
     rounds = max((due.rounds for due in plan.dues), default=1)
     return even_shards(
         plan.members.ids.to_pylist(), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
@@ -50,7 +50,7 @@ class RunAhead(Ahead):
     """Execution of finished dialogues' programs on idle processors.
 
     The shards and their names are those of the stage `execute`. Dialogues that wait for a model
-    leave processors idle. Dialogues that keep them busy have priority.
+    leave processors idle. Dialogues that keep the processors busy have priority.
 
     Args:
         context: Context of the current attempt of `converse`.
@@ -74,9 +74,9 @@ class RunAhead(Ahead):
         self._allowed, self._idle, self._looked_at = 0, IdleCores(), time.monotonic()
 
     def room(self) -> int:
-        """Return the maximum number of shards in flight. See `Ahead`.
+        """Return the maximum number of shards in flight. See `Ahead.room`.
 
-        The number changes by one per call and grows only while a shard waits.
+        The number changes by at most one per call, and grows only while a shard waits.
         """
         if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
             idle, self._looked_at = self._idle.since_last(), time.monotonic()
@@ -85,7 +85,7 @@ class RunAhead(Ahead):
         return self._allowed
 
     def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
-        """Return the groups of episodes that are complete now."""
+        """Return the groups whose last episode this shard finished."""
         complete: list[tuple[str, ...]] = []
         for episode_id in filter(self._group_of.__contains__, result.finished):
             group = self._group_of[episode_id]
@@ -119,14 +119,14 @@ class RunAhead(Ahead):
 
 
 def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]]:
-    """Return the groups of `episode_groups` as positions in `episode_ids`, without empty ones."""
+    """Return the groups of `episode_groups` as positions in `episode_ids`. Omit empty groups."""
     at = {episode_id: place for place, episode_id in enumerate(episode_ids)}
     groups = ([at[name] for name in group if name in at] for group in episode_groups(plan))
     return [group for group in groups if group]
 
 
 def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
-    """Return a shard whose name is a digest of the verdicts that it will decide."""
+    """Return the shard of these episodes. Its name is a digest of the verdicts to determine."""
     items = tuple(item_of(plan, episode) for episode in episodes)
     return ExecuteShard(
         context,
@@ -138,14 +138,14 @@ def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) ->
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
-    """Return an episode with the problem and dialog that its programs need."""
+    """Return the item of a shard: an episode with its problem and dialog."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 
 def with_known_verdicts(
     context: RunContext, verdicts: Mapping[str, TestVerdict], shard: ExecuteShard
 ) -> ExecuteShard:
-    """Return the shard with the known verdicts of its programs."""
+    """Return the shard with those of `verdicts` that its programs need."""
     if not verdicts:
         return shard
     keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
@@ -155,7 +155,10 @@ def with_known_verdicts(
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
-    """Return all runs' lasting verdicts of this model on this benchmark, by id."""
+    """Return the stored verdicts of this model on this benchmark, from all runs, by id.
+
+    Only lasting outcomes count (`LASTING`).
+    """
     by_id: dict[str, TestVerdict] = {}
     for part in plan.lake.parts(
         "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label

@@ -21,13 +21,13 @@ REPLACED_S = 30.0
 SHARDS_IN_FLIGHT = 8
 """Number of shards in flight per worker process.
 
-A shard costs some 15 ms in the worker and as much in the driver, which reads its part again. More
+A shard costs some 15 ms in the worker and as much in the driver, which reads its Parquet part. More
 shards would waste that time. Fewer would leave the worker idle at the end of a shard.
 """
 _WORTHWHILE = 16
 """Smallest useful number of items per shard.
 
-A worker with fewer than twice as many slots has two shards in flight.
+A worker with fewer than 32 slots gets shards of half its slots, so two shards are in flight.
 """
 _USUAL_ANSWERS = 6
 """Number of answers per item at which shards have their usual size."""
@@ -35,7 +35,7 @@ _HEED_EVERY_S = 0.2
 
 
 class LazyShards(Sequence[S]):
-    """Shards, each made of its item when it is read. Only shards in flight are in memory.
+    """Sequence that makes each shard from its item on access. Only shards in flight are in memory.
 
     Args:
         make: Returns the shard of an item.
@@ -125,7 +125,7 @@ def fan_out(
 
     Returns:
         Results in order of arrival, and the shards whose worker died. The journaled turns of such
-        shards are stored. Their other turns are pending.
+        shards are stored. Their other turns remain pending.
 
     Raises:
         ServerUnavailable: The cluster is gone.
@@ -194,7 +194,7 @@ def fan_out(
 
 
 class _Hands:
-    """Numbers of waiting shards by worker, with the number of free slots of each worker."""
+    """Queue of waiting shards for each worker, with the worker's number of free slots."""
 
     def __init__(self, shards: Sequence[Any], workers: Sequence[str], at_once: int | None) -> None:
         self._shards, self._workers = shards, workers
@@ -216,7 +216,7 @@ class _Hands:
         self._free[number % self._n_hands] += 1
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        """Yield number, shard and place of each shard that may begin, one per worker in turn."""
+        """Yield (number, shard, Dask arguments) of each shard that may begin, worker by worker."""
         while ready := [
             hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
         ]:
@@ -241,9 +241,9 @@ def shard_size(
 
     Args:
         slots: Number of items in flight in one worker process.
-        n_answers: Number of answers of all items.
-        is_least: Return the smallest useful size, however short the items. A decision waits for
-            each shard.
+        n_answers: Number of answers of all items together.
+        is_least: True returns the smallest useful size, however short the items. An early decision
+            needs it, because it waits for each shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
     if is_least:
@@ -255,14 +255,14 @@ def shard_size(
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
     """Deal items to workers like cards, then cut shards of `size`, one per worker in turn.
 
-    Workers get equal numbers of items, give or take one. If complete shards were dealt instead, a
-    worker with one shard more than the others would run on for the length of a dialogue.
+    The numbers of items of two workers differ by at most one. If complete shards were dealt, a
+    worker with one shard more than the others would finish later by the length of a dialogue.
     """
     hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
     return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]
 
 
 def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:
-    """Return items in their order, `size` per shard."""
+    """Cut items into shards of `size`, in order. The last shard may be smaller."""
     every = tuple(items)
     return [every[i : i + size] for i in range(0, len(every), size)]

@@ -50,7 +50,10 @@ class Occupied:
     demand: Demand
     devices: tuple[str, ...]
     is_starting: bool = False
-    """vLLM measures free memory at its start, so no other server may start there meanwhile."""
+    """True while the server starts.
+
+    vLLM then measures free memory, so no other server may start on these devices.
+    """
 
 
 def demand_of(request: ModelRequest) -> Demand:
@@ -69,7 +72,7 @@ def machine_devices() -> tuple[str, ...]:
     """Return the devices for `devices: auto`.
 
     They are listed in PARLEY_DEVICES, else in CUDA_VISIBLE_DEVICES, else by nvidia-smi. A machine
-    without any has one device without a name, which CPU servers can share by `memory_share`.
+    without GPUs has one device without a name, which CPU servers can share by `memory_share`.
     """
     for variable in (VARIABLE, "CUDA_VISIBLE_DEVICES"):
         if listed := os.environ.get(variable):
@@ -99,9 +102,10 @@ def placed(
 
     Args:
         pool: Devices that `auto` may use.
-        wanted: Demand of each server, by name.
-        beside: Servers that stay up.
-        mates: Servers of the same run that stay up. Named devices may be shared with them.
+        demands: Demand of each server, by name.
+        beside: Running servers that continue to run.
+        mates: Running servers of the same run. A server with named devices may share devices with
+            them.
     """
     others = [server for server in beside if server.demand.width]
     asking = [demand for demand in demands.values() if demand.width]
@@ -141,7 +145,7 @@ def _load(servers: Sequence[Occupied]) -> defaultdict[str, float]:
 def _fullest(
     pool: Sequence[str], load: Mapping[str, float], demand: Demand
 ) -> tuple[str, ...] | None:
-    """Return the fullest devices that still have room, so that empty ones stay free for others."""
+    """Return the fullest devices with enough room, so that empty devices stay free for others."""
     with_room = [device for device in pool if load.get(device, 0.0) + demand.share <= 1 + _ROUNDING]
     with_room.sort(key=lambda device: -load.get(device, 0.0))
     return tuple(with_room[: demand.width]) if len(with_room) >= demand.width else None

@@ -8,7 +8,7 @@ import psutil
 
 
 class IdleCores:
-    """Meter of the idle share of the processors that this process may use."""
+    """Meter of the share of time in which the processors that this process may use are idle."""
 
     def __init__(self) -> None:
         self._at, self._idle_s = time.monotonic(), _idle_s()
@@ -22,7 +22,7 @@ class IdleCores:
 
 
 def _idle_s() -> float:
-    """Return the idle seconds of these processors since the machine's start, in total."""
+    """Return the total idle seconds of the process's processors since the machine's start."""
     times = psutil.cpu_times(percpu=True)
     return sum(times[n].idle + getattr(times[n], "iowait", 0.0) for n in _ours() if n < len(times))
 

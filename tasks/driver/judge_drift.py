@@ -1,4 +1,4 @@
-"""Repetition of fixed judgements every night, to measure the judges' drift (`judge_drift`)."""
+"""Repetition of fixed prompts every night, to measure the judges' drift (`judge_drift`)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,10 +18,11 @@ from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judge
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
-    """Request the bundled judgements of the run's rubrics anew, once a night for each judge.
+    """Send the drift cases (fixed prompts) of the run's rubrics, once a night for each judge.
 
     Returns:
-        Number of requests. A case that a fault of the service left without an answer has no row.
+        Number of requests. A drift case without an answer, because of a fault of the service, has
+        no row.
     """
     answered_ids = {
         part.stem.removeprefix("part-")

@@ -1,4 +1,4 @@
-"""Judgements that a run needs: which are known, which are pending, and the shards of these."""
+"""Judgements that a run needs: stored judgements, pending judgements, and their shards."""
 
 import secrets
 from collections import defaultdict
@@ -38,7 +38,7 @@ V = TypeVar("V", TestVerdict, JudgeVerdict)
 
 @dataclass(frozen=True)
 class WantedJudgement:
-    """Judgement on one episode."""
+    """Judgement that an episode needs, stored or pending."""
 
     job: JudgeJob
     episode: Episode
@@ -52,13 +52,13 @@ def judge_context(
     budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> JudgeContext:
-    """Return the facts that all the run's judgements share.
+    """Return the context that all shards of the run's judgements share.
 
     The concurrency of each endpoint is divided by the number of worker processes.
 
     Args:
         served: Endpoints of the models that this machine serves for the run.
-        budget_meter: Caps of the invocation.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
     limits = concurrency_by_endpoint(plan)
@@ -94,7 +94,7 @@ def judge_context(
 
 
 class Judgements:
-    """Judgements of one run, as the driver knows them. It sends no request."""
+    """Stored and pending judgements of one run, in the driver. It sends no request."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -104,17 +104,17 @@ class Judgements:
 
     @cached_property
     def earlier(self) -> Mapping[str, Judgement]:
-        """Judgements of all runs on this benchmark. Unreadable ones are requested again."""
+        """Judgements in the lake, from all runs on this benchmark. Unreadable parts are skipped."""
         return {name: judgement for name, (judgement, _) in self._stored.items()}
 
     @cached_property
     def paid_elsewhere(self) -> frozenset[str]:
-        """Ids of the earlier judgements that this run did not pay for."""
+        """Ids of the judgements in the lake that other runs paid for."""
         return frozenset(name for name, (_, is_own) in self._stored.items() if not is_own)
 
     @cached_property
     def _stored(self) -> Mapping[str, tuple[Judgement, bool]]:
-        """Judgement by id, with True if this run paid for it."""
+        """Map each judgement id to (judgement, True if this run paid for it)."""
         plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         judgements: dict[str, tuple[Judgement, bool]] = {}
@@ -139,11 +139,11 @@ class Judgements:
         return judgements
 
     def known_judgements(self) -> Mapping[str, Judgement]:
-        """Return all known judgements: those of earlier runs, and this run's so far."""
+        """Return all stored judgements by id: those in the lake, and this run's log."""
         return {**self.earlier, **self.log()}
 
     def log(self) -> Mapping[str, Judgement]:
-        """Return this run's judgements that are in no table yet."""
+        """Return this run's judgements that are in no table yet, by id."""
         return read_calls(self.folder, JUDGEMENTS)
 
     def remove_log(self) -> None:
@@ -157,7 +157,7 @@ class Judgements:
         *,
         all_rubrics: bool,
     ) -> list[WantedJudgement]:
-        """Return the judgements that episodes need, known or not.
+        """Return the judgements that episodes need, stored or pending.
 
         Args:
             verdicts: Test verdicts by episode. Empty if the tests have not run yet.
@@ -202,7 +202,7 @@ class Judgements:
     def pending(
         self, wanted: Iterable[WantedJudgement], known_ids: Collection[str]
     ) -> list[JudgeJob]:
-        """Return each judgement that must be requested, once, whichever episodes need it."""
+        """Return the judgements to request. Equal judgements of several episodes appear once."""
         jobs = {
             judgement.job.judgement_id: judgement.job
             for judgement in reversed(list(wanted))
@@ -211,7 +211,7 @@ class Judgements:
         return list(reversed(jobs.values()))
 
     def due(self, wanted: Iterable[WantedJudgement]) -> frozenset[tuple[str, int, str, str]]:
-        """Return (episode id, turn, rubric, dimension) of each required row."""
+        """Return (episode id, turn, rubric, dimension) of each required row of `judge_verdicts`."""
         dimensions = {rubric.name: rubric.dimensions for rubric in self._rubrics}
         return frozenset(
             (judgement.episode.episode_id, judgement.job.turn, judgement.job.rubric, dimension)
@@ -222,7 +222,7 @@ class Judgements:
     def rows(
         self, wanted: Iterable[WantedJudgement], judgements: Mapping[str, Judgement]
     ) -> Iterator[JudgeVerdict]:
-        """Yield the table's rows. A missing judgement is an infra fault."""
+        """Yield the rows of `judge_verdicts`. A missing judgement becomes an infra fault."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
@@ -251,8 +251,8 @@ class Judgements:
 def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
     """Return the pending judgements on a run's finished dialogues, each once.
 
-    Pending dialogues have none yet. A rubric that reads verdicts uses the stored ones. If tests are
-    still to run, another judgement follows.
+    Unfinished dialogues are left out. A rubric that reads verdicts uses the stored verdicts. If
+    tests are still pending, their verdicts lead to another judgement later.
     """
     if not plan.judges:
         return []
@@ -265,9 +265,9 @@ def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
-    """Return a name for the judgements by each judge on this benchmark.
+    """Return a text for each of the run's judges: `judgements of BENCHMARK by JUDGE`.
 
-    Two runs with a common name may need the same judgements.
+    Two runs with a common text may need the same judgements.
     """
     return frozenset(
         f"judgements of {plan.spec.benchmark} by {judge.judge.judge.label}"
@@ -278,7 +278,7 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
 def judge_shards(
     context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
 ) -> list[JudgeShard]:
-    """Return small shards with equal numbers of judgements per worker, each under a new name."""
+    """Return small shards, with equal numbers of judgements per worker and new unique names."""
     attempt = secrets.token_hex(4)
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
@@ -289,7 +289,10 @@ def judge_shards(
 
 
 class JudgeAhead(Ahead):
-    """Judging of finished dialogues by rubrics that read no verdicts, while others are played."""
+    """Early judging: judge finished dialogues while other dialogues are played.
+
+    Only rubrics that read no test verdicts are judged early.
+    """
 
     def __init__(
         self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
@@ -328,7 +331,7 @@ class JudgeAhead(Ahead):
     def rows(
         self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
     ) -> list[JudgeVerdict]:
-        """Judge episodes by all rubrics and wait. A missing judgement is an infra fault.
+        """Judge episodes by all rubrics, and wait. A missing judgement becomes an infra fault.
 
         Args:
             verdicts: All test verdicts of these episodes.

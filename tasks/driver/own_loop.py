@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, while the main thread handles signals."""
+"""Event loop in a separate thread, while the main thread handles signals."""
 
 import asyncio
 import threading
@@ -16,22 +16,23 @@ _END_LIMIT_S = 3.0
 
 
 class OwnLoop:
-    """Runner of one coroutine. The main thread starts servers on its behalf.
+    """Runner of one coroutine in a separate thread.
 
-    The system ends a server together with the thread that started it.
+    The main thread starts the model servers that the coroutine needs, because the operating system
+    kills a server when the thread that started the server ends.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waits: Future[Any] = Future()
-        """Future that the loop waits for."""
+        """Result of the function in the main thread that the loop waits for."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine to its end while the main thread waits.
 
         Raises:
-            SystemExit, KeyboardInterrupt: A signal came. The coroutine was cancelled.
+            SystemExit, KeyboardInterrupt: A signal was received. The coroutine was cancelled.
         """
         thread = threading.Thread(
             target=self._loop.run_forever, name="parley-build-loop", daemon=True
@@ -56,7 +57,7 @@ class OwnLoop:
                 self._loop.close()
 
     def in_main_thread(self, errand: Callable[[], T]) -> T:
-        """Run a function in the main thread and wait for it. Call this on the loop."""
+        """Run a function in the main thread and wait for its result. Call this on the loop."""
         answer: Future[T] = Future()
         self._waits = answer
 

@@ -1,4 +1,4 @@
-"""Repeated call of a function beside the work of a block."""
+"""Repeated call of a function in a thread, while a block of code runs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeating(look: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
-    """Call `look` every `every_s` seconds in a thread of this name, as long as it returns True.
+    """Call `look` every `every_s` seconds in a thread, until it returns False or the block ends.
 
     The end of the block waits for a call in progress.
     """

@@ -13,17 +13,17 @@ from tasks.planning.plan import NO_SANDBOX
 from tasks.worker.jobs import AuditShard, ConverseShard, ExecuteShard, JudgeShard, run_packed
 
 MODEL_CALLS = "model_calls"
-"""Parallel dialogues or judgements. Each has at most one request in flight."""
+"""Dask resource: number of parallel dialogues or judgements, each with one open request."""
 SANDBOX = "sandbox"
-"""Parallel shards of programs.
+"""Dask resource: number of parallel shards of programs.
 
-Dialogues of a run with programs go to workers that have this resource, and use none of it.
+Dialogues of a run with programs go to workers that declare this resource, but do not reserve it.
 """
 Resources = Mapping[str, float]
 
 
 class ClusterResources:
-    """Resources that the workers of a cluster declare now, according to its scheduler."""
+    """Resources that the workers of a cluster currently declare to its scheduler."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class ClusterResources:
         """Submit a shard to a worker with the resources that it needs, and return the future.
 
         Args:
-            where: Other arguments of Dask: workers, priority.
+            where: Further arguments of Dask's `submit`, such as `workers` and `priority`.
         """
         key = f"{function.__name__}-{uuid4()}"
         packed = pickle.dumps(shard, pickle.HIGHEST_PROTOCOL)
@@ -68,7 +68,7 @@ class ClusterResources:
         )
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
-        """Return the workers that have what a shard needs."""
+        """Return those of `workers` that declare the resources that a shard needs."""
         resources: Resources = self.place(shard).get("resources", {})
         return tuple(
             worker

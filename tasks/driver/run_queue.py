@@ -1,9 +1,9 @@
 """Scheduling of a night's runs. Runs that send dialogues to the same endpoints form a queue.
 
 In a queue the next run prepares (data, checks, preflight) while the previous one plays. It begins
-its dialogues when the previous one has sent all of its own to the workers, so an endpoint has no
-pause between two runs. Programs, judgements, scores and checks of the earlier run continue in
-parallel. Queues are independent: a dead endpoint stops only its own.
+its dialogues when all dialogues of the previous run are at the workers, so an endpoint has no pause
+between two runs. Programs, judgements, scores and checks of the earlier run continue in
+parallel. Queues are independent: a dead endpoint stops only its own queue.
 
 Runs that could pay twice for the same work never execute in parallel. The schedule does not
 consider GPUs: a run that needs a model server waits for devices when its dialogues begin.
@@ -22,7 +22,7 @@ from tasks.planning.participants.concurrency import Endpoint
 
 _HEED_EVERY_S = 0.2
 _NICENESS = 10
-"""Niceness of work that can wait."""
+"""Unix niceness of a run's thread after its dialogues: programs, scores and checks."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,16 @@ class Needs:
     """Resources of a run that decide which other runs may execute in parallel."""
 
     endpoints: frozenset[Endpoint]
-    """Endpoints that its dialogues use. Runs with equal endpoints form a queue."""
+    """Endpoints that the run's dialogues use. Runs with equal endpoints form a queue."""
     claims: frozenset[str] = frozenset()
-    """Exclusive work: its id, and paid work that another run could need too."""
+    """Names of work that only one run may do at a time.
+
+    Examples: the run's id, and its pending episodes, which another run may need too.
+    """
     prerequisites: frozenset[str] = frozenset()
     """Ids of runs that must end first."""
     judgements: frozenset[str] = frozenset()
-    """Names of judgements, by judge and benchmark, that another run could need too."""
+    """Judge and benchmark of the run's judgements, as one text each (see `judgements_of`)."""
     served_models: frozenset[str] = frozenset()
     """Models that Parley serves for the run."""
 
@@ -46,7 +49,7 @@ class Needs:
 
 
 class State(IntEnum):
-    """Progress of a run. FINISHING means that all its dialogues are in flight or ended."""
+    """Progress of a run. FINISHING: all dialogues of the run are in flight or ended."""
 
     WAITING = 0
     PREPARING = 1
@@ -57,7 +60,7 @@ class State(IntEnum):
 
 
 class RunQueue:
-    """Schedule of a night's runs, by their number. It is thread-safe.
+    """Schedule of a night's runs. A run is named by its 0-based number. Thread-safe.
 
     Args:
         at_once: Maximum number of parallel runs.
@@ -70,9 +73,9 @@ class RunQueue:
         self._changed = threading.Condition()
 
     def begin_next(self) -> int | None:
-        """Begin the first run that may begin and return its number, or None.
+        """Begin the first run that may begin and return its number; None if no run may.
 
-        Runs of a queue keep their order, but a run that waits for another run can be overtaken.
+        Runs of a queue keep their order, but a run with unfinished prerequisites is skipped.
         """
         with self._changed:
             under_way = [
@@ -117,14 +120,15 @@ class RunQueue:
         on_wait: Callable[[], None] = lambda: None,
         heed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Return when the run may begin its dialogues.
+        """Wait until the run may begin its dialogues.
 
         Args:
             on_wait: Called first if the run must wait.
-            heed: Called during the wait and at its end. Its exception ends the wait.
+            heed: Called repeatedly during the wait, and once at the end. It may raise an exception
+                to end the wait.
 
         Raises:
-            SystemExit, KeyboardInterrupt: A signal came.
+            SystemExit, KeyboardInterrupt: A signal was received.
         """
         with self._changed:
             if not self._may_play(number):
@@ -146,7 +150,7 @@ class RunQueue:
         return State.PLAYING not in beside and beside.count(State.FINISHING) <= self._finishing
 
     def is_judged_alone(self, number: int) -> bool:
-        """Return True if no other unfinished run beside this one could need the same judgements."""
+        """Return True if no other unfinished run could request the same judgements in parallel."""
         needs = self._needs[number]
         with self._changed:
             others = [
@@ -187,7 +191,7 @@ _active_run: ContextVar[_ActiveRun | None] = ContextVar("parley_active_run", def
 
 @contextmanager
 def acting_as(queue: RunQueue, number: int) -> Iterator[None]:
-    """Make the block the work of a run that has begun. The run ends with the block."""
+    """Mark the block as the work of a begun run. The end of the block ends the run."""
     token = _active_run.set(_ActiveRun(queue, number))
     try:
         yield
@@ -200,14 +204,15 @@ def acting_as(queue: RunQueue, number: int) -> Iterator[None]:
 def playing(
     on_wait: Callable[[], None], heed: Callable[[], None] = lambda: None
 ) -> Iterator[Callable[[], None]]:
-    """Wait for the run's turn, and hold it for the block.
+    """Wait until the run may play its dialogues. It plays them in the block.
 
-    The block gets a callback to call when no dialogue waits in the driver any more. If runs execute
-    one after another, there is no wait.
+    Yield a callback. The block must call it when no dialogue waits in the driver any more. If runs
+    execute one after another, there is no wait.
 
     Args:
         on_wait: Called first if the run must wait.
-        heed: Called during the wait and at its end. Its exception ends the run.
+        heed: Called repeatedly during the wait, and once at the end. It may raise an exception to
+            end the run.
     """
     run = _active_run.get()
     if run is None:
@@ -226,15 +231,15 @@ def playing(
 
 
 def _lower_priority() -> None:
-    """Lower the priority of this run's thread.
+    """Lower the priority of this run's thread, whose dialogues have ended.
 
-    Runs that play go first: their endpoint would idle.
+    Runs with dialogues in progress have priority, because their endpoints would idle.
     """
     with suppress(OSError):  # Where the system forbids it, all runs have equal priority.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def is_judged_alone() -> bool:
-    """Return True if no parallel or later run could need the same judgements as this one."""
+    """Return True if no parallel or later run could request the judgements of the active run."""
     run = _active_run.get()
     return run is None or run.queue.is_judged_alone(run.number)

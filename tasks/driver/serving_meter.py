@@ -1,4 +1,4 @@
-"""Measurement of vLLM's servers every half minute, for the lake's table `serving`."""
+"""Measurement of vLLM servers every half minute, for the lake's table `serving`."""
 
 import logging
 import threading
@@ -19,10 +19,10 @@ _LOG = logging.getLogger("parley.serving")
 
 
 class ServingMeter:
-    """Meter of one model's replicas while the block runs. Its failure never stops a night.
+    """Meter of one model's replicas while the block runs. A failed measurement stops no night.
 
     Args:
-        urls: Base URL of each replica. They have just been started.
+        urls: Base URL of each replica. The replicas have just been started.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ServingMeter:
     def _row(self, replica: int, url: str) -> Serving | None:
         """Return a replica's work since the last measurement.
 
-        Return None if it did nothing or does not answer.
+        Return None if the replica did nothing or does not answer.
         """
         now = _metrics_of(url)
         if now is None:

@@ -4,10 +4,10 @@ Both signals raise an exception in the main thread, which unwinds the stack and 
 servers. Such an exception can be lost: Python drops exceptions of finalizers and callbacks, an
 event loop logs those of its callbacks, and while a flow runs, SIGTERM has Prefect's handler. A
 thread therefore also reads the kernel's record of each signal (a wakeup descriptor). `heed_signals`
-checks it between steps and while the driver waits. After a time limit the process ends at once,
-which is as safe as SIGKILL: children follow their parent by themselves.
+checks it between steps and while the driver waits. After a time limit the process exits
+immediately, which is as safe as SIGKILL: the child processes end when their parent ends.
 
-A thread can end its process in the same way with an exception of its own (`stop`), by SIGUSR1.
+A thread can end its process in the same way with another exception: `stop` sends SIGUSR1.
 """
 
 import math
@@ -46,7 +46,7 @@ class _Watch:
         self._heeded, self._last_words = heeded, last_words
         self._came: list[int] = []
         self.stop: Callable[[], BaseException] | None = None
-        """Factory of the exception for a stopped process. See `stop`."""
+        """Makes the exception that ends the process after `stop`."""
         self._deadline = math.inf
         self._lock = (
             threading.RLock()
@@ -72,7 +72,7 @@ class _Watch:
         os.write(self._writing, b"\0")  # This wakes the thread.
 
     def status(self) -> int | None:
-        """Return the exit status of the signal that came, or None."""
+        """Return the exit status that belongs to the received signal; None without a signal."""
         self._note(0)
         with self._lock:  # The other thread may have read the signal and not yet recorded it.
             came = set(self._came)
@@ -83,7 +83,7 @@ class _Watch:
         return STOPPED if came else None
 
     def ending(self) -> BaseException | None:
-        """Return the exception that ends the process, or None if no signal came."""
+        """Return the exception that ends the process; None if no signal was received."""
         status = self.status()
         if status == STOPPED and self.stop is not None:
             return self.stop()
@@ -94,9 +94,9 @@ class _Watch:
         )
 
     def end(self) -> NoReturn:
-        """Call `last_words` and end the process at once.
+        """Call `last_words` and end the process immediately.
 
-        A regular end of the interpreter may take seconds, and nothing needs it.
+        A regular exit of the interpreter may take seconds, and no work depends on it.
         """
         words, self._last_words = self._last_words, lambda: None
         try:
@@ -125,7 +125,7 @@ class _Watch:
     def _note(self, limit_s: float) -> bool:
         """Record new signals, after waiting for them at most `limit_s` seconds.
 
-        Return False if no more can come.
+        Return False if the pipe is closed, so that no more signals can be read.
         """
         if not select.select([self._reading], [], [], limit_s)[0]:
             return True
@@ -145,13 +145,13 @@ _watches: list[_Watch] = []
 def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, then end the process.
 
-    The exit status is 143 or 130, unless the work is complete. A second Ctrl-C ends the process at
-    once. A second SIGTERM changes nothing, because `timeout` sends two. Outside the main thread
-    this does nothing, because Python allows no handlers there. An ignored SIGINT (`nohup`, `&`)
-    stays ignored.
+    The exit status is 143 (SIGTERM) or 130 (Ctrl-C), or 0 if the work is complete. A second Ctrl-C
+    ends the process immediately. A second SIGTERM has no effect, because `timeout` sends two.
+    Outside the main thread this function does nothing, because Python allows no handlers there. An
+    ignored SIGINT (`nohup`, `&`) stays ignored.
 
     Args:
-        last_words: Called once if a signal ends the process.
+        last_words: Called once before the process ends, if a signal ends it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -185,8 +185,8 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
 def terminated_in_time() -> Iterator[None]:
     """Limit the time from SIGTERM or `stop` to the end of a process whose flow Prefect runs.
 
-    The limit also holds after the block: the ends of Prefect, Dask and the interpreter take
-    seconds, and nothing needs them.
+    The limit also applies after the block: the shutdown of Prefect, Dask and the interpreter takes
+    seconds, and no work depends on it.
     """
     if _watches or threading.current_thread() is not threading.main_thread():
         yield
@@ -217,7 +217,7 @@ def _forget(watch: _Watch, before: Any) -> None:
 
 
 def stop(error: Callable[[], BaseException]) -> None:
-    """End the process as SIGTERM would, but by this exception and with status 0.
+    """End the process as SIGTERM would, but with this exception and exit status 0.
 
     Call this in a thread, within `terminated_in_time`.
 
@@ -231,12 +231,12 @@ def stop(error: Callable[[], BaseException]) -> None:
 
 
 def stop_asked() -> bool:
-    """Return True if a signal that ends this process has come."""
+    """Return True if a signal that ends this process was received."""
     return any(watch.status() is not None for watch in _watches)
 
 
 class Halted(BaseException):
-    """A waiting caller stopped the work in this thread."""
+    """The event of `halted_by` was set, so the work in this thread ends."""
 
 
 _halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=None)
@@ -244,7 +244,10 @@ _halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=No
 
 @contextmanager
 def halted_by(event: threading.Event) -> Iterator[None]:
-    """Let `heed_signals` check this event too, in the block and threads that copy its context."""
+    """Let `heed_signals` raise Halted if the event is set.
+
+    This applies to the block, and to threads that copy its context.
+    """
     token = _halt.set(event)
     try:
         yield
@@ -253,12 +256,12 @@ def halted_by(event: threading.Event) -> Iterator[None]:
 
 
 def heed_signals() -> None:
-    """End the work here if a signal came earlier and its exception was lost.
+    """Raise the exception of a signal that was received earlier and whose exception was lost.
 
     Raises:
-        SystemExit: SIGTERM came (status 143).
-        KeyboardInterrupt: SIGINT came.
-        BaseException: The exception of `stop`.
+        SystemExit: SIGTERM was received (status 143).
+        KeyboardInterrupt: SIGINT was received.
+        BaseException: `stop` was called with a factory of this exception.
         Halted: See `halted_by`.
     """
     for watch in _watches:

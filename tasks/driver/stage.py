@@ -1,6 +1,6 @@
-"""Framework of a stage: pending items are cut into shards, and workers process them.
+"""Base class of stages: the driver cuts pending items into shards, and workers process them.
 
-Items that a fault of machine or service ended are tried again, at most three times in a night.
+An item that failed because of a machine or service gets at most three attempts in a night.
 """
 
 import time
@@ -31,19 +31,19 @@ class StageResult:
     n_run: int = 0
     """Number of programs that were run."""
     error: str | None = None
-    """Example of the remaining faults."""
+    """Message of one of the faults that remain after the last attempt."""
     is_permanent: bool = False
-    """True if a repetition cannot help against the remaining faults."""
+    """True if another attempt cannot remove the remaining faults."""
     is_cut: bool = False
     """True if a budget cap stopped the stage. Finished work is stored."""
     profiles: dict[str, EndpointProfile] = field(default_factory=dict[str, EndpointProfile])
-    """Properties of each role's endpoint that the workers found."""
+    """Map each role to the properties of its endpoint that the workers found."""
 
     def add(self, results: Sequence[ShardResult], *, is_lost: bool = False) -> None:
-        """Add an attempt's results. Its faults replace those of the previous attempt.
+        """Add the results of an attempt. Faults of the previous attempt are dropped.
 
         Args:
-            is_lost: A worker died with its shard.
+            is_lost: True if a worker died with its shard.
         """
         faulty = [result for result in results if result.n_infra]
         for result in results:
@@ -65,7 +65,7 @@ ResultT = TypeVar("ResultT", bound=StageResult)
 
 
 class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
-    """Step of a run. A subclass defines pending items, their shards, and what is stored.
+    """One step of a run, such as `execute`. A subclass defines its items, shards and tables.
 
     Args:
         context: Facts that all shards share.
@@ -74,9 +74,10 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
     """
 
     asks_models = False
-    """True if faults of the models' service delay the next attempt.
+    """True if the stage sends requests to models.
 
-    If no item succeeded, there is no further attempt.
+    Such a stage waits before its next attempt. If no item of an attempt succeeded, there is no
+    further attempt.
     """
 
     def __init__(self, plan: RunPlan, context: Any, client: Any, result: ResultT) -> None:
@@ -100,7 +101,7 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
         """Store the shards' results in the run's tables. Called once, after the last attempt."""
 
     def reach(self) -> None:
-        """Prepare what the shards need. Called once, if something is pending."""
+        """Prepare what the shards need, such as servers. Called once, if an item is pending."""
 
     @contextmanager
     def attempt(self, number: int, pending: Sequence[ItemT]) -> Iterator[None]:
@@ -115,7 +116,7 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
         }  # One shard more than can run, so that no worker waits for the driver.
 
     def take(self, result: ShardResult) -> None:
-        """Receive a shard's result as it arrives."""
+        """Receive a shard's result when it arrives. The default does nothing."""
 
 
 def run_stage(
@@ -159,6 +160,6 @@ def _attempt(
 
 
 def _is_hopeless(stage: Stage[Any, Any, Any], results: Sequence[ShardResult]) -> bool:
-    """Return True if another attempt would find no work or the same faults."""
+    """Return True if another attempt is useless: no faults remain, or they would recur."""
     is_down = stage.asks_models and all(result.n_infra == result.n_items for result in results)
     return is_down or all(result.permanent for result in results if result.n_infra)

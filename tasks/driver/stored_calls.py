@@ -1,4 +1,4 @@
-"""Paid calls of a build: answers by request and verdicts by program. Stored ones are reused."""
+"""Store of a build's model answers (by request) and test verdicts (by program), for reuse."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -23,7 +23,7 @@ from tasks.worker.program_book import LASTING, ProgramBook, ProgramFacts
 
 T = TypeVar("T", Completion, ProgramVerdict)
 PROGRAMS = "programs"
-"""Key of the programs' counts, in place of a role."""
+"""Key under which programs are counted. Model calls are counted under their role."""
 CALLS = Form[Completion | ProgramVerdict](
     "an answer",
     lambda row: (
@@ -48,7 +48,7 @@ class StoredCalls:
     """All answers and verdicts of one build.
 
     Args:
-        count: Called with the amounts of a progress report.
+        count: Adds amounts to the displayed progress, such as `output_tokens=12`.
     """
 
     def __init__(self, folder: Path, count: Callable[..., None] = lambda **_: None) -> None:
@@ -59,10 +59,13 @@ class StoredCalls:
         self._sent_keys: dict[str, set[str]] = defaultdict(set)
         """Keys requested in this invocation, by role."""
         self._reused_keys: dict[str, set[str]] = defaultdict(set)
-        """Keys that were stored earlier and needed again, by role."""
+        """Keys that an earlier invocation stored and this one used, by role."""
 
     async def find(self, role: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer stored under the key, or call `ask`. Errors of `ask` propagate."""
+        """Return the answer stored under the key, or call `ask` and store its answer.
+
+        Errors of `ask` propagate.
+        """
 
         async def counted() -> T:
             answer = await ask()
@@ -99,7 +102,7 @@ class StoredCalls:
 
     @property
     def programs(self) -> Counts:
-        """Counts of the programs run in this invocation, and of stored verdicts reused."""
+        """Number of programs run in this invocation, and of stored verdicts reused."""
         return self.calls([PROGRAMS])[PROGRAMS]
 
     @property
@@ -115,9 +118,9 @@ class StoredCalls:
 
 @dataclass
 class ReusingModel:
-    """Model of a role that is only asked for answers that are not stored.
+    """Model of a role. It sends only requests whose answer is not stored.
 
-    `open_model` is called at the first such request.
+    `open_model` is called before the first request is sent.
     """
 
     identity: ModelIdentity
@@ -147,7 +150,7 @@ class ReusingModel:
 
 
 def request_key(identity: ModelIdentity, request: ChatRequest) -> str:
-    """Return the key of a request within its build: the model and all that it is sent.
+    """Return the key of a request within its build: a digest of the model and the request.
 
     Turn and call index are not sent, so they are not part of the key.
     """
@@ -156,7 +159,7 @@ def request_key(identity: ModelIdentity, request: ChatRequest) -> str:
 
 
 def open_build_book(plan: BuildPlan, calls: StoredCalls) -> ProgramBook:
-    """Return the book of a build's programs. The host's slots limit parallel runs."""
+    """Return the `ProgramBook` of a build. The host's sandbox slots limit parallel runs."""
     facts = ProgramFacts(
         RUNNER_VERSION,
         plan.sandbox.fingerprint(),

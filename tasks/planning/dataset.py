@@ -91,7 +91,8 @@ def resolved_data(
         version: version of the dataset.
         home: home whose lake contains staged rows.
         resources: maps the name of each resource to its path or name.
-        sandbox: sandbox that runs the own tests of the rows' trees. None: the tests are not run.
+        sandbox: name of the sandbox that checks the trees of the rows by running the trees' own
+            tests (see `environment_check`). None: no check.
         setting: see `find_data`.
 
     Raises:
@@ -163,7 +164,7 @@ def find_data(
 ) -> Staged:
     """Return a dataset's rows.
 
-    They come from `data`, or else from the bundled sample, or else from the latest staged edition.
+    They come from `data`, or else from the bundled sample, or else from the rows staged last.
 
     Args:
         benchmark: benchmark of the dataset.
@@ -209,7 +210,9 @@ def find_data(
 def _latest(
     benchmark: Benchmark, parts: Sequence[Path], lake: Lake, keys: Mapping[str, str]
 ) -> tuple[Path, Path, PackedRows[Dialog]]:
-    """Return the first staged edition whose questions were rendered by the benchmark's templates.
+    """Return the latest staged edition whose questions the benchmark's templates rendered.
+
+    An edition is one staged state of a dataset's rows, named by its digest.
 
     Args:
         benchmark: benchmark, with the user's templates if the run has some.
@@ -304,13 +307,13 @@ def choose_problems(
     selection: Collection[str] | None,
     skipped: MissingPackages | None,
 ) -> frozenset[str]:
-    """Choose a run's problems: those of the options, of these the first `limit`, of these a share.
+    """Choose a run's problems in three steps: by option, then by `limit`, then by subsample.
 
     Args:
         request: has the limit and the subsample.
         benchmark: name of the benchmark. The order of subsamples depends on it.
         problem_ids: all problems of the dataset, in its order.
-        selection: problems that the options choose; None for all.
+        selection: problems that the setting's options choose; None for all.
         skipped: problems to leave out because packages are missing; None for none.
     """
     excluded = skipped.problem_ids if skipped else frozenset[str]()

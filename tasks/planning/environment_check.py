@@ -1,8 +1,8 @@
-"""Check of the trees that a benchmark's programs run in: their own tests, before any request.
+"""Check of the source trees that a benchmark's programs run in, before any request to a model.
 
-If a tree's tests fail without an answer in it, packages are missing or have other versions than its
-code needs. Every answer would fail there, so no model is asked: the episodes are
-`environment_missing`.
+The check runs the own tests of each tree. If they fail although the tree contains no answer,
+packages are missing or have other versions than the code needs.
+Every answer would fail there, so no model is asked: the episodes are `environment_missing`.
 """
 
 import json
@@ -119,7 +119,7 @@ def _fault(
     home: Home,
     program: WantedProgram,
 ) -> str | None:
-    """Return the report of a tree's own tests; None if they pass or cannot run."""
+    """Return the failure report of a tree's own tests; None if they pass or cannot run."""
     place = program.place
     if fingerprint is None or place is None or place.tree.resource not in resources:
         return None
@@ -146,7 +146,7 @@ def _fault(
 
 
 def _own_tests(program: WantedProgram, place: Place, root: Path) -> RepositoryProgram:
-    """Return the tests in the unchanged tree, without an answer."""
+    """Return a program that runs the tree's own tests in the unchanged tree."""
     placing = place.placing
     environment = placing.environment if placing else ""
     digests = TreeDigests(place.tree.digest, place.tree.packages)
@@ -161,9 +161,9 @@ def _own_tests(program: WantedProgram, place: Place, root: Path) -> RepositoryPr
 def _report(
     sandbox: Sandbox, program: RepositoryProgram, verdict: ProgramVerdict, limits: Limits
 ) -> str:
-    """Return pytest's report.
+    """Run pytest once more, and return its report.
 
-    A verdict covers only tests, not files that pytest cannot collect, so pytest runs once more.
+    The verdict does not mention files that pytest cannot collect. The report does.
     """
     failures = [case for case in verdict.cases if case.outcome is not Outcome.PASSED]
     text = f"{failures[0].name}\n{failures[0].detail}" if failures else verdict.detail
@@ -193,7 +193,7 @@ class MissingPackages:
 def find_missing_packages(
     benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
 ) -> MissingPackages:
-    """Find the packages of these problems that their programs cannot import.
+    """Find the packages that the programs of these problems need and cannot import.
 
     Programs see the environment of the dataset version if one is installed, and otherwise the
     packages of Parley's own environment.

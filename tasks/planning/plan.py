@@ -50,7 +50,7 @@ from tasks.storage.staged_rows import context_lengths
 NO_SANDBOX = "unneeded"
 """Name of the sandbox in the spec of a run without programs."""
 IN_IMAGES = "docker"
-"""Sandbox of a run whose problems name Docker images, whatever the request names."""
+"""Sandbox of a run whose problems name Docker images. It overrides the request's sandbox."""
 
 
 class RunPlan:
@@ -88,7 +88,7 @@ class RunPlan:
 
     @cached_property
     def dues(self) -> tuple[Due, ...]:
-        """Requirements of a finished episode of each dialog. Equal ones are one object."""
+        """Requirements of a finished episode of each dialog. Equal requirements are one object."""
         distinct: dict[Due, Due] = {}
         dues = (
             self.benchmark.due(self.spec.setting, self.options, dialog) for dialog in self.dataset
@@ -107,7 +107,7 @@ class RunPlan:
         ]
 
     def n_rounds(self, episodes: WantedEpisodes) -> int:
-        """Return the maximum number of rounds of these episodes together."""
+        """Return the sum of the maximum numbers of rounds of these episodes."""
         return sum(self.dues[at].rounds for at in episodes.rows["at"].to_pylist())
 
     @cached_property
@@ -120,14 +120,14 @@ class RunPlan:
         return self.dataset[episode.at]
 
     def context_length(self, dialog: Dialog) -> int:
-        """Return the number of characters of the turns that precede the dialog's own."""
+        """Return the length of the dialog's context (the turns before the dialog) in characters."""
         if dialog.context_id is None:
             return 0
         return self.context_lengths[dialog.context_id][dialog.context_turns]
 
     @cached_property
     def context_lengths(self) -> Mapping[str, tuple[int, ...]]:
-        """Map each context to the numbers of characters of its first 0, 1, 2, ... turns."""
+        """Map each context to the total lengths of its first 0, 1, 2, ... turns, in characters."""
         return context_lengths(self.lake, self.staged.dialogs, self.staged.contexts)
 
     @cached_property
@@ -144,7 +144,7 @@ class RunPlan:
 
     @cached_property
     def wanted(self) -> WantedEpisodes:
-        """Episodes that the request wants: those of the problems that it chooses."""
+        """Episodes of the problems that the request chooses."""
         chooses, problems = self.benchmark.data.chooses, self.everything.problem_ids
         selection = None if chooses is None else chooses(self.options, self.dataset)
         return self.everything.of_problems(
@@ -203,7 +203,7 @@ class RunPlan:
 
     @cached_property
     def members(self) -> WantedEpisodes:
-        """All episodes of the run: wanted ones, and those of earlier, larger invocations."""
+        """All episodes of the run: wanted episodes, and episodes of earlier, larger invocations."""
         earlier = listing_again(
             lambda: self.lake.read_arrow(
                 "run_episodes", self.lake.parts("run_episodes", **self.keys), ["episode_id"]
@@ -213,7 +213,7 @@ class RunPlan:
         return self.everything.among(pa.chunked_array(ids, pa.string()))
 
     def require_baseline(self) -> None:
-        """Raise NoBaseline if the baseline is missing, and no run of the same night will be it."""
+        """Raise NoBaseline if no finished run, and no run of the same night, is the baseline."""
         if self.no_baseline is not None and self.awaits is None:
             raise self.no_baseline
 
@@ -273,7 +273,7 @@ class RunPlan:
         return self.benchmark.programs.load_sandbox(self.spec.sandbox, self.spec.dataset_version)
 
     def state(self) -> dict[str, str]:
-        """Return the ingredients besides the spec by name, with facts about the run's files."""
+        """Return ingredients of the results besides the spec, and facts about the run's files."""
         files = ("episodes", "run_episodes", "test_verdicts", "scores")
         files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {

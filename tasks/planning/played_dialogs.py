@@ -91,7 +91,7 @@ class PlayedDialogs(Sequence[Dialog]):
         return self._staged[self.row(range(len(self))[at])]
 
     def row(self, at: int) -> int:
-        """Return the position among all staged dialogs of the dialog at position `at`."""
+        """Convert a position among the played dialogs to the position among all staged dialogs."""
         return self.facts["row"][at].as_py()
 
     @property

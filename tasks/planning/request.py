@@ -42,7 +42,7 @@ class ModelRequest(Frozen):
     ca_file: str | None = None
     """PEM file of certificate authorities to trust beside the default ones."""
     name: str | None = None
-    """Name in tables of weights or a recording on disk. Default: name of the folder or file."""
+    """Name that tables show for weights or a recording on disk. Default: the folder's or file's."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["default"] = 0.0
     """Sampling temperature. `default`: no temperature is sent, so the endpoint's default
     applies."""
@@ -61,7 +61,7 @@ class ModelRequest(Frozen):
     The run's id contains its digest."""
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     """Extra headers of each request: maps a header to the environment variable that holds its
-    value. No id contains them."""
+    value. They are not part of the run's id."""
     messages: MessageForm = "auto"
     """Form of the messages: `native`, `merged` (no system role, no two messages of one role in a
     row), or `auto`: native until the endpoint refuses it. A form other than `auto` is part of the
@@ -77,12 +77,12 @@ class ModelRequest(Frozen):
     agent_options: dict[str, str] = Field(default_factory=dict)
     batch: bool = False
     """Send the requests to the endpoint's batch API (`/v1/batches`): an answer takes up to a day
-    and costs half. No id contains it."""
+    and costs half. It is not part of the run's id."""
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
     """Time limit of one answer in seconds."""
     patience_s: float = Field(default=300.0, ge=0)
-    """Number of seconds that all requests wait together for an endpoint that stopped answering."""
+    """Seconds for which requests wait while the endpoint does not answer. Then they fail."""
     concurrency: int | None = Field(default=None, ge=1)
     """Number of requests in flight to this endpoint. Default: the night's `concurrency`."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
@@ -91,7 +91,8 @@ class ModelRequest(Frozen):
     """Price in USD per hour of the server that Parley starts for the model (`vllm:`, `embedded:`),
     all replicas included."""
     gpus: float | None = Field(default=None, ge=0)
-    """Number of GPUs of that server, all replicas included. The default of `embedded:` is 0."""
+    """Number of GPUs of the server that Parley starts, all replicas included. The default of
+    `embedded:` is 0."""
     serve: VllmSettings | None = None
     """Settings of vLLM for a `vllm:` model."""
     family: str | None = None
@@ -212,7 +213,7 @@ class ModelRequest(Frozen):
 
 
 class ComparisonRequest(Frozen):
-    """Comparison of runs with each other. No id contains it."""
+    """Comparison of runs with each other. It is not part of a run's id."""
 
     baseline: str | None = None
     """Baseline that every run is compared with: a model's label, the label's last part, a family
@@ -225,7 +226,7 @@ class ComparisonRequest(Frozen):
 
 
 class Subsample(Frozen):
-    """Share of a dataset's problems: the first ones in an order that depends on the seed."""
+    """Share of a dataset's problems: the first problems in an order that depends on the seed."""
 
     share: float = Field(gt=0, le=1)
     seed: int = 0
@@ -245,15 +246,15 @@ class BenchmarkRequest(Frozen):
     """Resources that the data needs, such as repositories: maps the name of each resource to its
     file, folder or name. Ids contain their content, but no path."""
     templates: str | None = None
-    """Folder with the user's own templates of questions and judge prompts. The run's id contains
-    their digests, but not the folder."""
+    """Folder with templates that replace the benchmark's questions and judge prompts. The run's
+    id contains their digests, but not the folder."""
     limit: int | None = Field(default=None, ge=1)
-    """Play only the dialogues of the first N problems. No id contains it."""
+    """Play only the dialogues of the first N problems. N is not part of the run's id."""
     subsample: Subsample | None = None
-    """Play only a share of these problems. No id contains it."""
+    """Play only a share of these problems. It is not part of the run's id."""
     skip_missing_packages: bool = False
-    """Leave out problems whose programs import packages that are not installed. No id contains
-    it."""
+    """Leave out problems whose programs import packages that are not installed. It is not part
+    of the run's id."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
 
@@ -278,24 +279,24 @@ class EvaluationRequest(Frozen):
     """Embedder. Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. Its
     sampling has no effect."""
     refused: Literal["failed", "unscored"] = "failed"
-    """Result of the tests if the prompt was refused and there is no answer."""
+    """Result of the tests if the endpoint refused the prompt, so there is no answer."""
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
     audit: AuditMode = "sample"
-    """Passes to audit, if the setting runs programs."""
+    """Passed tests to audit, if the setting runs programs."""
     max_forged_share: float = Field(default=0.01, ge=0, le=1)
     comparison: ComparisonRequest | None = None
     """Comparison of the run with others. None keeps the comparison of an earlier request."""
     decide: DecisionRule | None = None
-    """Stop once the comparison with a baseline is decided. None: play all wanted episodes. No id
-    contains it."""
+    """Stop once the comparison with a baseline is decided. None: play all wanted episodes. It is
+    not part of the run's id."""
     fsync: bool = False
     """Flush journal and Parquet files to the disk at each write: slower, but safe against a power
     failure."""
     resume: str | None = None
-    """Id of the run to resume. Refused if the request describes another run."""
+    """Id of the run to resume. An error if the request describes another run."""
 
     @property
     def title(self) -> str:

@@ -29,7 +29,7 @@ def run_options(
 
     Controls and recordings get no such options. A resumed run keeps its own. A model also keeps its
     options if the lake has runs of it that are older than the new option: their dialogues and
-    scores stay valid, and later runs can be compared with them.
+    scores stay valid, and later runs can be compared with the older runs.
 
     Args:
         request: request of the run.
@@ -113,7 +113,7 @@ def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterab
 
 
 Digests = tuple[tuple[str, str], ...]
-"""Digests of the texts that differ from Parley's own: (name, digest), sorted by name."""
+"""Digests of texts that replace Parley's texts: (name, digest), sorted by name."""
 
 
 def apply_templates(

@@ -1,7 +1,7 @@
 """Ingredients in which two runs differ, or that changed since a run's last invocation.
 
-To find the layers that a difference invalidates, the functions that make the ids are called with
-that one ingredient exchanged. So the answer always agrees with the work that is done.
+To find the layers that a difference invalidates, the functions that compute ids are called with
+only that ingredient exchanged. So the answer always agrees with the work that Parley repeats.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _LAYER_OF_TABLE: dict[str, Layer] = {
     "scores": "scores",
 }
 _OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share", "max_forged_share")
-"""Prefixes of ingredients that are not compared between different runs."""
+"""Prefixes of ingredients that describe one run alone. Two runs are not compared by them."""
 
 _SCORED_FROM = ("metrics.", "episodes")
 
@@ -42,7 +42,7 @@ Outside = Mapping[str, str]
 
 
 class RowDigests(NamedTuple):
-    """Digests of one dialog."""
+    """Digests of one dialog, without and with the packages of its programs."""
 
     dialogue: str
     """Digest of everything that can change the dialogue (`Dialog.digest`): part of episode ids."""
@@ -63,9 +63,10 @@ def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
 
 
 def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict[Layer, set[str]]:
-    """Return sample ids of each layer: one program and one prompt for each row.
+    """Return ids of the work in each layer (dialogues, tests, judgements, scores).
 
-    Work with an equal id is not repeated.
+    One program and one prompt per row stand for all programs and prompts. Two runs whose ids of a
+    layer are equal share the work of the layer.
 
     Args:
         spec: spec of the run.
@@ -253,7 +254,7 @@ def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
 
 
 def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | None:
-    """Return the rows of a run's setting, from an edition with dialogs of other settings, too."""
+    """Return the rows of a run's setting. An edition may have dialogs of other settings, too."""
     if spec.benchmark not in BENCHMARKS.names():
         return None
     plays = BENCHMARKS.load(spec.benchmark).data.plays

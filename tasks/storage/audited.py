@@ -1,6 +1,7 @@
 """Test verdicts after the audit: a forged pass counts as failed.
 
-The lake's rows of `test_verdicts` do not change.
+A pass is forged if the tests also pass with a false expectation (see `AuditOutcome`). The lake's
+rows of `test_verdicts` do not change.
 """
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ _KEY = ("episode_id", "turn", "instruction_id", "verdict_id")
 
 
 def read_verdicts(lake: Lake, **keys: str) -> list[TestVerdict]:
-    """Return a run's test verdicts. Forged passes are failed, with the reason `forged`."""
+    """Return a run's test verdicts. Forged passes count as failed, with the reason `forged`."""
     return from_arrow(verdict_table(lake, **keys), TestVerdict)
 
 
@@ -27,9 +28,9 @@ def verdict_table(lake: Lake, **keys: str) -> pa.Table:
 
 
 def with_forged_failed(rows: pa.Table, audits: list[ForgeryAudit]) -> pa.Table:
-    """Return the rows with forged passes failed.
+    """Return the rows with each forged pass changed to a failure.
 
-    Outcome, detail, reason and number of passed cases of these rows change.
+    Outcome, detail, reason and number of passed cases of a forged pass change.
     """
     forged = {_key(audit): audit for audit in audits if audit.outcome is AuditOutcome.FORGED}
     if not forged:

@@ -79,7 +79,7 @@ class Home:
 
     @property
     def subsamples(self) -> Path:
-        """File with the shares of tasks that budgets allowed for runs."""
+        """File with the share of each run's tasks that its budget allowed."""
         return self.path / "subsamples.jsonl"
 
     @property
@@ -138,7 +138,7 @@ class Home:
     def talk_answers(self, spec: "RunSpec") -> Path:
         """Return the folder of the answers for memories of long conversations.
 
-        They depend on the run's agent, model and sampling.
+        The folder depends on the run's agent, model and sampling.
         """
         from schemas.content_id import content_id  # pydantic is too slow to load for --help
 

@@ -19,7 +19,7 @@ _FILE = "reviewed.json"
 
 @dataclass(frozen=True)
 class Reviewed:
-    """Benchmark of an item on a review sheet, and its rating scales; None for older sheets."""
+    """Benchmark and rating scales of an item on a review sheet. Older sheets have no scales."""
 
     benchmark: str
     scales: Scales | None = None
@@ -28,7 +28,7 @@ class Reviewed:
 def note_reviewed(
     folder: Path, benchmark: str, ids: Collection[str], scales: Scales | None = None
 ) -> None:
-    """Store the ids of a build's review sheet. Ids of its earlier sheets are kept.
+    """Store the ids of a build's review sheet. Ids of the build's earlier sheets remain.
 
     Args:
         folder: folder of the build.
@@ -79,7 +79,7 @@ def _scales(dimensions: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Rati
 
 @dataclass(frozen=True)
 class StoredShare:
-    """Share of tasks of one run.
+    """Share of a run's tasks that the budget allows.
 
     Attributes:
         run: digest of the run, its number of tasks, and the budget.
@@ -93,9 +93,9 @@ class StoredShare:
 
 
 class StoredShares:
-    """Shares in a file of JSON lines, to which any process may append.
+    """Stored shares, in a file of JSON lines to which any process may append.
 
-    The first share of a run counts.
+    If a run has several lines, the first one counts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ class StoredShares:
         return self._of_run.get(run)
 
     def of_night(self, night: str) -> float | None:
-        """Return the latest share of runs with these settings; None if there is none."""
+        """Return the latest share stored for this night digest; None if there is none."""
         return self._of_night.get(night)
 
     def add(self, share: StoredShare) -> None:

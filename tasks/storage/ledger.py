@@ -1,6 +1,6 @@
 """Ledger of the amounts that the processes of one invocation spend, in a folder that they share.
 
-Each process writes files of its own: one with its total, and one for each run. The driver writes
+Each process writes separate files: one with its total, and one for each run. The driver writes
 one for each model server that it starts. A file is a record of fixed length, replaced in one write.
 """
 
@@ -171,7 +171,7 @@ _lock = threading.Lock()
 def ledger_at(folder: str) -> Ledger:
     """Return this process's ledger of a folder.
 
-    Each invocation has its own folder. Ledgers of removed folders are closed.
+    Each invocation has a separate folder. Ledgers of removed folders are closed.
     """
     with _lock:
         if folder not in _ledgers:
@@ -182,7 +182,10 @@ def ledger_at(folder: str) -> Ledger:
 
 
 class SendLog:
-    """Log of one process. Several threads may use it. Its segment is created at the first send."""
+    """Log of the requests that one process sends to models. Several threads may use it.
+
+    Its segment is created at the first request.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._segment = open_segment(folder, "a count of requests")
@@ -208,12 +211,12 @@ class SendLog:
         self.count(send, is_embedder=True)
 
     def close(self) -> None:
-        """Close the segment. A later send opens another one."""
+        """Close the segment. A later request opens another one."""
         self._segment.close()
 
 
 def remove_sends(folder: Path) -> None:
-    """Remove the segments of a folder, once the run's record contains their counts.
+    """Remove the request logs in a folder, once the run's record contains their counts.
 
     If another process still writes to the folder, errors are ignored.
     """
@@ -222,7 +225,7 @@ def remove_sends(folder: Path) -> None:
 
 
 def read_sends(folder: Path) -> RequestCounts:
-    """Return the counts of all sends below a folder."""
+    """Return the counts of all logged requests below a folder."""
     n = Counter[str]()
     for row in read_segments(folder):
         n["repeated" if row.get("is_repeated") else "asked"] += 1

@@ -1,7 +1,7 @@
 """Migration of lakes: parts of an older schema version are rewritten in the present one.
 
 New fields get the default of their model. A part that defaults cannot complete is reported. It is
-moved away only on request, because its dialogues were paid for.
+moved out of the lake only on request, because its dialogues were paid for.
 """
 
 from collections.abc import Iterable

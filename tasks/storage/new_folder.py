@@ -1,4 +1,4 @@
-"""Output folders, written beside their place and then renamed.
+"""Output folders, written beside their final path and then renamed.
 
 If the output is a link to a folder, the link stays and leads to the new folder.
 """
@@ -15,15 +15,15 @@ from schemas.errors import UsageError
 
 @contextmanager
 def new_folder(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> Iterator[Path]:
-    """Provide an empty folder that replaces `out` at the end of the block.
+    """Yield an empty folder that replaces `out` at the end of the block.
 
     After an error, `out` is unchanged.
 
     Args:
         out: output folder.
-        owns: returns True if a file in `out` belongs to an earlier edition. Other files are never
+        owns: returns True if an earlier call wrote this file of `out`. Other files are never
             replaced.
-        replace: True if files of an earlier edition may be replaced.
+        replace: True if files of an earlier call may be replaced.
 
     Raises:
         UsageError: `out` contains files that must not be replaced.
@@ -35,7 +35,7 @@ def new_folder(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> Ite
 
 @contextmanager
 def marked_folder(out: Path, marker: str, command: str) -> Iterator[Path]:
-    """Provide an empty folder that replaces the tree of folders `out` at the end of the block.
+    """Yield an empty folder that replaces `out`, with all its subfolders, at the end of the block.
 
     Args:
         out: output folder.

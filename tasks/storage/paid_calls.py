@@ -1,6 +1,6 @@
-"""Store of paid calls: answers by key, written at once, so that they survive a kill.
+"""Store of paid calls: answers by key, written immediately, so that they survive a kill.
 
-Each process appends to a segment of its own in the store's folder: a local file, or closed segments
+Each process appends to a separate segment in the store's folder: a local file, or closed segments
 in an object store. So a kill only costs the calls in flight. `refresh` reads the segments of other
 processes. Equal calls in flight are sent once. Dialogues store steps instead, in similar segments
 (`tasks.storage.journaling.journal`).
@@ -31,7 +31,7 @@ _ABANDONED_S = 3600.0
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """Form of one kind of answers in segments.
+    """Format in which one kind of answers is stored in segments.
 
     By default, a row has the fields `key` and `answer`.
     """
@@ -39,11 +39,11 @@ class Form(Generic[T]):
     what: str
     """Description of a row, for the error of a full disk."""
     load: Callable[[Row], T]
-    """Makes an answer from a row. Raises KeyError, TypeError or ValueError for other rows."""
+    """Converts a row to an answer. Raises KeyError, TypeError or ValueError for other rows."""
     dump: Callable[[T], Row] = lambda answer: {"answer": answer}
-    """Makes fields from an answer, in a form that `dump_row` can write."""
+    """Converts an answer to the fields of a row that `dump_row` can write."""
     load_old: Callable[[Row], Mapping[str, T]] | None = None
-    """Reads a row of the previous release: answers by key. Raises the errors of `load`."""
+    """Converts a row of the previous release to answers by key. Raises the errors of `load`."""
     lasts: Callable[[T], bool] = lambda _: True
     """Returns True if an answer should be stored."""
 
@@ -58,7 +58,7 @@ class Form(Generic[T]):
 
 
 class CallsInFlight(Generic[T]):
-    """Calls in flight by key, so that equal ones are sent once. For use in one event loop."""
+    """Calls in flight by key, so that equal calls are sent once. For use in one event loop."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[T]] = {}
@@ -184,7 +184,7 @@ class Calls(Generic[T]):
                         path.unlink()
 
     def discard(self) -> None:
-        """Remove the rows of this process. They must be in a table."""
+        """Remove the rows of this process. The caller has already written them to a table."""
         self._segment.discard()
         self.own.clear()
 
@@ -219,11 +219,11 @@ _MOST_TALKS = 256
 """Number of conversations whose answers a process keeps in memory."""
 ANSWERS = Form[str]("an answer for a talk's memory", lambda row: row["answer"])
 BUILT = "built"
-"""Field of the rows that record the number of turns in the built memory of a conversation."""
+"""Field that marks rows about finished memories. Its value is the conversation."""
 
 
 class TalkAnswers:
-    """Answers of one agent with one model. For use in one event loop.
+    """Model answers that build an agent's memories of long conversations. For one event loop.
 
     Args:
         folder: folder of the answers of this agent and model.
@@ -238,7 +238,7 @@ class TalkAnswers:
         self._locks: dict[str, asyncio.Lock] = {}
 
     def get(self, conversation: str, key: str) -> str | None:
-        """Return the answer under a key; None if this process has read none."""
+        """Return the answer under a key; None if this process has none in memory."""
         return self._answers(conversation).get(key)
 
     def put(self, conversation: str, key: str, answer: str) -> None:

@@ -36,8 +36,8 @@ _GROUP_BYTES = 2**20
 _FEW_ROWS = 1000
 """Number of rows from which a part is compressed well.
 
-Smaller parts come from shards, and the end of the run merges them. They are written in half the
-processor time.
+Smaller parts come from shards, and the end of the run merges them. Weaker compression writes them
+in half the processor time.
 """
 
 
@@ -203,7 +203,7 @@ class Lake:
         return True
 
     def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
-        """Remove a partition's other parts, and temporary files of killed writers.
+        """Remove all parts of a partition except `names`, and temporary files of killed writers.
 
         The caller must hold the run's lock.
         """

@@ -1,4 +1,4 @@
-"""Finished episodes of the lake, and the stored parts of unfinished ones."""
+"""Finished episodes of the lake, and the stored parts of unfinished episodes."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _NO_HEADS = pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD])
 
 @dataclass(eq=False)
 class _Heads:
-    """Outcomes of the episodes in each file, by the file's path, inode and time."""
+    """Cached heads (id, outcome, attempt) of the episodes in each file, by path, inode and time."""
 
     of_file: dict[tuple[Path, int, int], pa.Table] = field(
         default_factory=dict[tuple[Path, int, int], pa.Table]
@@ -74,17 +74,17 @@ class EpisodeFiles:
         return set(wanted).intersection(self.heads()["episode_id"].to_pylist())
 
     def rows(self, wanted: Ids) -> pa.Table:
-        """As `episode_rows`."""
+        """Return the wanted episodes as rows, chosen as in `episode_rows`."""
         return listing_again(lambda: self.chosen(wanted).read())
 
     def packed(self, wanted: Ids) -> PackedRows[Episode]:
-        """Return the rows of `episode_rows`, compressed."""
+        """Return the same episodes as `rows`, compressed in memory."""
         return listing_again(
             lambda: PackedRows[Episode].of_tables("episodes", self.chosen(wanted).pieces())
         )
 
     def chosen(self, wanted: Ids) -> LakeRows:
-        """Return the rows of `episode_rows` by file and position. None of them is read."""
+        """Return file and position of the episodes that `rows` returns, without reading them."""
         heads = listing_again(self._look)
         parts, places = list(heads), dict[int, list[int]]()
         for number, at in _chosen_places(list(heads.values()), _text_array(wanted)):

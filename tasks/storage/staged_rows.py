@@ -70,7 +70,7 @@ class StagedPart(Generic[M]):
         return [models[place] for place, _ in rows]
 
     def _by_key(self, keys: Sequence[str]) -> list[tuple[int, str]]:
-        """Return the present positions of keys, for a part whose rows have moved."""
+        """Return the current positions of keys, in a part whose rows have changed order."""
         places = {
             key: place
             for place, key in enumerate(self._file.read([self._key])[self._key].to_pylist())
@@ -112,7 +112,7 @@ class StagedPart(Generic[M]):
 def staged_dialogs(
     root: Path, benchmark: str, dataset_version: str, name: str
 ) -> StagedPart[Dialog]:
-    """Return the part of staged dialogs with a name. A process opens it once."""
+    """Return the part of staged dialogs with this name. A process opens each part once."""
     lake = Lake(root)
     folder = lake.folder("dialogs", benchmark=benchmark, dataset_version=dataset_version)
     return StagedPart(lake, "dialogs", Dialog, "row_digest", folder / f"part-{name}.parquet")
@@ -122,7 +122,7 @@ def staged_dialogs(
 def staged_problems(
     root: Path, benchmark: str, dataset_version: str, name: str
 ) -> StagedPart[Problem]:
-    """Return the part of staged problems with a name. A process opens it once."""
+    """Return the part of staged problems with this name. A process opens each part once."""
     lake = Lake(root)
     folder = lake.folder("problems", benchmark=benchmark, dataset_version=dataset_version)
     return StagedPart(lake, "problems", Problem, "problem_id", folder / f"part-{name}.parquet")
@@ -135,7 +135,7 @@ _CACHED = 64
 def write_contexts(lake: Lake, contexts: Iterable[Context]) -> None:
     """Write the contexts that the lake lacks.
 
-    Contexts of earlier editions stay, because results show their dialogues.
+    Contexts of earlier stagings are not removed, because stored dialogues still need them.
 
     Raises:
         ValueError: the benchmark made an invalid context: its id is not the digest of its turns, or
@@ -160,7 +160,7 @@ def write_contexts(lake: Lake, contexts: Iterable[Context]) -> None:
 def context_lengths(
     lake: Lake, dialogs: Iterable[Dialog], contexts: Iterable[Context]
 ) -> dict[str, tuple[int, ...]]:
-    """Map each context to the numbers of characters of its first 0, 1, 2, ... turns.
+    """Map each context to the total lengths of its first 0, 1, 2, ... turns, in characters.
 
     Args:
         lake: lake with the contexts that `contexts` lacks.
@@ -187,7 +187,7 @@ def context_lengths(
 
 
 def context_of(lake: Lake, dialog: Dialog) -> tuple[Turn, ...]:
-    """Return the turns that precede a dialog's own. A process reads each context once.
+    """Return a dialog's context: the turns before the dialog. A process reads each context once.
 
     Raises:
         CorruptRows: the lake lacks the context.

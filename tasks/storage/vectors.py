@@ -2,9 +2,9 @@
 
 A vector's id consists of the digests of text and embedder. Vectors are in the lake's table
 `embeddings`, in a folder for each embedder. Each answer is first written to a segment beside the
-parts, and a part is written once there are some hundreds. So a kill costs only the requests in
-flight, and each process sees the answers of the others. Two processes may embed the same text at
-the same time. The first part by name then counts.
+parts, and a part is written once there are some hundreds of answers. So a kill costs only the
+requests in flight, and each process sees the answers of the others. If two processes embed a text
+simultaneously, the vector in the first part by name counts.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _ABANDONED_S = 3600.0
 
 
 class Vectors:
-    """Stored vectors of one embedder, as seen by one process. For use in one event loop.
+    """Store of one embedder's vectors, as seen by one process. For use in one event loop.
 
     It implements `TextVectors`.
     """
@@ -57,7 +57,7 @@ class Vectors:
         )
         """Answers that are not in a part yet."""
         self._in_memory = ChainMap(self._cached, self._calls.own, self._calls.others)
-        """All vectors in memory."""
+        """All vectors in memory: from the lake, from this process, and from other processes."""
         self._refused = set[str]()
         """Digests of texts for which the embedder returned no vector. They are not sent again."""
         self._in_flight: dict[str, asyncio.Task[dict[str, Vector]]] = {}
@@ -94,7 +94,7 @@ class Vectors:
         return {text: vectors[digest] for digest, text in wanted.items() if digest in vectors}
 
     def _begin(self, missing: Mapping[str, str]) -> None:
-        """Start requests for the texts, some at a time. After a fault, no further one is sent."""
+        """Start requests for the texts, some at a time. After a fault, send no further request."""
         texts = list(missing.items())
         tasks: list[asyncio.Task[dict[str, Vector]]] = []
         faults: list[Exception] = []

@@ -65,7 +65,7 @@ def _audit_counted(run: RunState, sandbox: Sandbox, item: AuditItem) -> Audited:
 
 
 def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> Audited:
-    """Audit one program. A fault of the sandbox convicts nothing and withholds no run."""
+    """Audit one program. If the sandbox fails, the outcome is `no_decoy`: no verdict changes."""
     place, limits = sandbox_in(sandbox, test.image), test.limits or context.spec.limits
     if place is None or test.code is None:
         return Audited(
@@ -94,7 +94,7 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
 
 
 def audit_rows(context: RunContext, item: AuditItem, audited: Audited) -> list[ForgeryAudit]:
-    """Return a row per verdict id of a program. The first has the audit's runs and seconds."""
+    """Return a row per verdict id of a program. The first row has the audit's runs and seconds."""
     passes = {audit_pass.verdict_id: audit_pass for audit_pass in item.passes}
     return [
         _row(context, audit_pass, audited, is_first=number == 0)
@@ -128,7 +128,7 @@ def _row(
 
 
 def _outcome_of(audit_pass: Pass, audited: Audited) -> AuditOutcome:
-    """Return the outcome of one verdict, from the cases that decided it."""
+    """Return the audit's outcome for one passed verdict, from the test cases that decided it."""
     named = (*audited.forged_cases, *audited.suspected_cases)
     if not audit_pass.cases or not named:
         return audited.outcome

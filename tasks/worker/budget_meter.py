@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 _CHARACTERS_PER_TOKEN = 4
-"""Characters per token of an answer that its endpoint did not count."""
+"""Assumed characters per token, for answers whose tokens the endpoint did not count."""
 Payee = ModelIdentity | EmbedderIdentity
 
 
@@ -42,11 +42,11 @@ class BudgetMeter:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the ledger that all processes share."""
+        """Return this process's view of the ledger that all processes share."""
         return ledger_at(self.folder)
 
     def spent(self) -> tuple[CapSpent, ...]:
-        """Return the amount spent of each cap so far."""
+        """Return the amount spent so far, and the limit, of each cap."""
         return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)
 
     def check(self) -> None:
@@ -62,14 +62,14 @@ class BudgetMeter:
 
     @property
     def is_late(self) -> bool:
-        """Return True if the cap on time is reached. Running programs costs nothing but time."""
+        """Return True if the cap on time is reached, the only cap that applies to programs."""
         limit = self.budget.wall_hours
         return limit is not None and time.time() - self.began_at >= limit * 3600
 
     def charge(self, identity: ModelIdentity, request: ChatRequest, answer: Completion) -> None:
         """Count an answer.
 
-        Recordings and controls cost nothing, and a refusal with an error has no tokens.
+        Recordings and controls cost nothing. An endpoint's refusal by an error has no tokens.
         """
         if answer.finish_reason in REFUSED and answer.input_tokens is None and not answer.content:
             self.ledger.add(self.run_id, Sum(calls=answer.n_calls))
@@ -140,9 +140,9 @@ class MeteredModel:
     model: ChatModel
     budget_meter: BudgetMeter
     asks_anyway: bool = False
-    """Skip the check of the caps.
+    """True skips the check of the caps.
 
-    The caller checks before a group of requests that belong together.
+    The caller then checks once before each group of requests that belong together.
     """
 
     @property

@@ -1,8 +1,8 @@
 """Log of one process's model calls: answers, faults of requests, open requests.
 
-The metrics of an invocation come from it. Each process appends rows to its own segment, in a folder
-that the driver reads, so a killed worker loses no answer. Rows hold counts and names only: no text,
-no key, no header.
+The exported metrics of an invocation come from this log. Each process appends rows to a separate
+segment, in a folder that the driver reads, so a killed worker loses no answer. Rows hold counts and
+names only: no text, no key, no header.
 """
 
 import threading
@@ -18,7 +18,10 @@ from tasks.language.endpoints.wire import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
-"""Names of seats. A judge's seat also names its rubric: `judge clarity`."""
+"""Names of seats: a seat is a model in one role of a run.
+
+A judge's seat also names its rubric: `judge clarity`.
+"""
 
 
 @dataclass
@@ -54,14 +57,14 @@ class CallFile:
         self._segment.close()
 
     def change(self, run_id: str, seat: str, *, open: int = 0, in_flight: int = 0) -> None:
-        """Count opened, sent, answered or ended requests. `write_queues` logs the sums."""
+        """Change the numbers of open and in-flight requests of a seat. `write_queues` logs them."""
         with self._lock:
             queue = self._queues.setdefault((run_id, seat), _Queue())
             queue.open += open
             queue.in_flight += in_flight
 
     def write_queues(self) -> None:
-        """Append the state of each seat's requests, if it changed since the last call."""
+        """Append a row for each seat whose numbers changed since the last call."""
         with self._lock:
             changed = [
                 (key, queue)
@@ -121,7 +124,7 @@ class CallLog:
         reasoning_tokens: int | None,
         latency_s: float | None,
     ) -> None:
-        """Log a stored answer. Tokens that the endpoint did not count are None."""
+        """Log an answer that is stored now. Tokens that the endpoint did not count are None."""
         self.file.write(
             self.run_id,
             seat,
@@ -180,5 +183,5 @@ class LoggedModel:
 
 
 def logged(model: ChatModel, log: CallLog | None, seat: str) -> ChatModel:
-    """Return the model with logging, if there is a log."""
+    """Return the model with logging; the model itself if `log` is None."""
     return model if log is None else LoggedModel(model, log, seat)

@@ -35,8 +35,8 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     """Play a shard's episodes concurrently and write them as one Parquet part.
 
     Raises:
-        ShardTaken: Another worker began the shard and died, and this process does not know the
-            latest messages. Or the shard was given to another worker meanwhile.
+        ShardTaken: Another worker began the shard and died, so this process lacks the latest
+            messages. Or the shard was given to another worker meanwhile.
         OSError: Journal or part could not be written. Finished turns stay in the journal.
         Exception: Parley's own code failed. All other episodes of the shard are written first.
     """
@@ -176,7 +176,7 @@ async def _play(
 
 
 def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
-    """Log an answer in the way that the table of costs counts it."""
+    """Log an answer with the counts that the mart `costs` uses."""
     calls.answered(
         SUBJECT if step.role is Role.ASSISTANT else SIMULATOR,
         turns=int(is_message),
@@ -196,7 +196,7 @@ async def _play_with_agent(
     paid: PaidAnswers,
     keep: Callable[[Step], None],
 ) -> Ending:
-    """Play the dialogue with its agent. A failing agent is an infra fault."""
+    """Play the dialogue with the run's agent, if any. A failing agent is an infra fault."""
     if (fault := opening.dialog.environment_fault) is not None:
         return Ending((), StopReason.ENVIRONMENT_MISSING, fault)
     if opening.dialog.is_sourceless:
@@ -221,7 +221,10 @@ async def _play_with_agent(
 def _begun(
     run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
 ) -> AbstractAsyncContextManager[MakeSeat | None]:
-    """Return the agent at the beginning of a dialogue, or None if a chat model takes its seat."""
+    """Return a context manager that starts the run's agent.
+
+    The context manager yields None if a bare chat model is the subject.
+    """
     if spec.agent is None:
         return nullcontext()
     agent, repository = AGENTS.load(spec.agent.name), opening.problem.repo
@@ -302,7 +305,7 @@ class _Ended:
     ending: Ending
     episode: Episode
     n_run: int
-    """Number of programs that were run for it."""
+    """Number of programs that were run for the episode."""
 
     @property
     def n_calls(self) -> int:
@@ -336,7 +339,7 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
 
 
 def _name(shard: ConverseShard, episodes: Iterable[tuple[str, int]]) -> str:
-    """Return the name of mark and part.
+    """Return the name of the shard's lease and Parquet part.
 
     Two attempts never share a name, so that neither replaces the other's part.
     """

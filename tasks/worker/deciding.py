@@ -1,4 +1,4 @@
-"""Verdicts on an episode's answers. Known ones are reused, the others need programs."""
+"""Verdicts on an episode's answers. Stored verdicts are reused, the others need programs."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -34,22 +34,22 @@ from tasks.worker.jobs import ExecuteItem, RunContext
 from tasks.worker.workspaces import NO_TREE, program_in_place
 
 _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
-"""Fields of a verdict that running the program decides."""
+"""Fields of a verdict that come from the run of its program."""
 
 
 @dataclass(frozen=True)
 class DueVerdict:
-    """Verdict that an episode must have."""
+    """Required verdict: one instruction of one test run of an episode."""
 
     test: TestRun
     instruction_id: str
     cases: tuple[str, ...]
-    """Names of the program's cases that decide it. Empty if all do."""
+    """Names of the program's cases that decide the verdict. Empty if all cases decide it."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Verdicts that one turn's answer must have."""
+    """Answer of one turn, with the verdicts that it requires."""
 
     code: str | None
     limits: Limits
@@ -89,7 +89,7 @@ def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> st
 
 
 def _place_of(test: TestRun) -> str:
-    """Return a name for the files that a test runs in, empty if there are none."""
+    """Return a name for the tree or repository that a test runs in; empty if there is none."""
     if test.repository is not None:
         return content_id(test.repository)
     return "" if test.tree is None else test.tree.name
@@ -102,7 +102,7 @@ def decide(
     answer: Answer,
     known: Mapping[str, TestVerdict],
 ) -> tuple[list[TestVerdict], int, int]:
-    """Return the required verdicts of an answer, the programs run for them, and the sandbox runs.
+    """Return the verdicts of an answer, the number of programs run, and that of sandbox runs.
 
     Args:
         known: Verdicts of other episodes or runs, by id.
@@ -125,7 +125,7 @@ def decide(
 
 
 Result = ProgramVerdict | SandboxUnavailable | Unscorable
-"""Report of a program, or the reason why there is none."""
+"""Report of a program, or the reason why there is no report."""
 
 
 def _verdict(
@@ -184,9 +184,9 @@ def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
 
 
 def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
-    """Return the reports of programs that ran within the dialogue, by id.
+    """Return the reports of programs that ran within the dialogue, by verdict id.
 
-    Timeouts are included, because later messages built on them.
+    Timeouts are included, because later messages of the dialogue already answer them.
     """
     ran = (
         report
@@ -237,7 +237,7 @@ def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
 def _run_in(
     context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
 ) -> tuple[dict[int, Result], int]:
-    """Return the result of each program of one place by test `id`, and the number of runs."""
+    """Run the programs of one image. Return results by test `id`, and the number of runs."""
     results: dict[int, Result] = {}
     programs: dict[int, TestProgram] = {}
     n_patches = 0
@@ -258,7 +258,7 @@ def _run_in(
 def _run_patch(
     context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
 ) -> Result:
-    """Grade a patch in its own workspace."""
+    """Grade a patch in a separate workspace."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
         with held_repository(context, repository) as snapshot:
@@ -296,9 +296,9 @@ def _place(test: TestRun) -> Place | None:
 
 
 def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return a verdict's fields, from the named cases alone if there are names.
+    """Return a verdict's fields from the named cases, or from all cases if `names` is empty.
 
-    A name without a case means that the test did not run.
+    A named case that the report lacks was not run and counts as failed.
     """
     by_name = {case.name: case for case in report.cases}
     absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")

@@ -27,9 +27,9 @@ STAGE = "execute"
 
 
 def execute_shard(shard: ExecuteShard) -> ShardResult:
-    """Decide every test run of a shard's episodes and write the verdicts as one part.
+    """Get the verdict of every test run of a shard's episodes and write them as one part.
 
-    If the sandbox fails, its verdicts are infra. The part's name then marks it as pending.
+    If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending.
 
     Raises:
         ShardTaken: The shard was given to another worker process meanwhile.
@@ -72,7 +72,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
 
 
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
-    """Return the programs of one episode. There are none if nothing was asked."""
+    """Return the test programs of one episode. Empty if their files are missing or unusable."""
     if item.dialog.is_sourceless:
         return ()
     benchmark = BENCHMARKS.load(context.spec.benchmark)
@@ -85,7 +85,7 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
 
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
-    """Return turn, instruction and id of each verdict that an episode must have.
+    """Return (turn, instruction, verdict id) of each verdict that an episode must have.
 
     The id is None if there is no answer.
     """

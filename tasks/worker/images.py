@@ -1,4 +1,4 @@
-"""Docker images of a run's instances, pulled while other episodes are played."""
+"""Docker images that a run's episodes need, pulled while other episodes are played."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ _WAITING = 256
 
 @dataclass(frozen=True)
 class Ready:
-    """Problem of an episode with the files of its image, or the fault that prevents its play."""
+    """Problem of an episode with the files of its image, or the fault that ends the episode."""
 
     problem: Problem
     fault: InfraError | None = None
@@ -38,7 +38,7 @@ def held_repository(
     on_bytes: Callable[[int], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[RepoSnapshot]:
-    """Hold a repository's image on the Docker daemon for the block. Yield it with its trees.
+    """Hold a repository's image on the Docker daemon, and yield the repository with its trees.
 
     Args:
         on_bytes, is_over: See `PulledImages.held`.
@@ -83,7 +83,7 @@ class RunImages:
     async def ready(self, problem: Problem) -> AsyncIterator[Ready]:
         """Hold the problem's image on the Docker daemon for the block.
 
-        A problem without an image is ready at once.
+        A problem without an image is ready immediately.
         """
         repository = problem.repo
         if repository is None or not image_of(repository.environment):
@@ -126,7 +126,7 @@ class RunImages:
         return ThreadPoolExecutor(_WAITING, thread_name_prefix="parley-images")
 
     def close(self) -> None:
-        """End all waits for images."""
+        """End all waits for images, and begin no further pull."""
         self._is_closed.set()
         if "_threads" in vars(self):
             self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,7 @@
-"""Jobs that the driver sends to workers, and their results. They can be pickled and hold no key."""
+"""Jobs that the driver sends to workers, and their results.
+
+Jobs and results can be pickled, and contain no API key.
+"""
 
 import pickle
 from collections.abc import Callable, Mapping
@@ -26,7 +29,7 @@ R = TypeVar("R")
 def run_packed(function: Callable[[Any], R], packed: bytes) -> R:
     """Run a function on a pickled job.
 
-    Dask's scheduler in the driver unpickles what it passes on. Bytes cost it nothing.
+    Dask's scheduler in the driver would unpickle a job object. It passes bytes on unchanged.
     """
     return function(pickle.loads(packed))
 
@@ -47,20 +50,21 @@ class RunContext:
     Attributes:
         home: Path of the driver's home.
         lake: Folder or URL of the lake, if it is not in the home.
-        invocation: Name of the driver's invocation and attempt. Only the holder of a shard in a
-            current attempt may write for it.
+        invocation: Name of the driver's invocation and attempt. Only the worker that holds a
+            shard's lease in the current attempt may write results of the shard.
         concurrency: Maximum number of episodes in progress in one worker process. Each has at most
             one request in flight.
         subject_concurrency: Maximum number of requests in flight to the subject's endpoint, per
             worker process.
-        simulator_concurrency: The same for the simulator. Both share it on one endpoint.
+        simulator_concurrency: Maximum number of requests in flight to the simulator's endpoint, per
+            worker process. If subject and simulator use one endpoint, they share one limit.
         shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
             smaller than the number of workers.
         staged: Name of the lake's parts with the dataset's dialogs and problems.
         programs: Maximum number of parallel programs per worker process.
-        embedder: Access to the embedder, or None if no seat needs vectors.
+        embedder: Access to the embedder; None if no participant of the dialogue needs vectors.
         environment: Fingerprint of the sandbox, part of every verdict's id.
-        budget_meter: Caps of the invocation, or None.
+        budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, or None if no metrics are exported.
         resources: (name, folder) pairs with the trees of programs.
     """
@@ -105,11 +109,11 @@ class RunContext:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """Counts of one shard. Its items are dialogues, programs to audit, or judgements."""
+    """Counts of one shard. The shard's items are dialogues, programs to audit, or judgements."""
 
     n_items: int
     n_infra: int = 0
-    """Number of items that ended as infra. In a shard of programs, the number of programs."""
+    """Number of items that ended as infra. For an ExecuteShard: number of such programs."""
     part: str = ""
     """Name of the shard's Parquet part."""
     model_calls: int = 0
@@ -120,7 +124,7 @@ class ShardResult:
     error: str | None = None
     """Example of the faults that ended items as infra."""
     permanent: bool = False
-    """True if there were faults and no further request in this night can help."""
+    """True if there were faults, and another attempt in this night cannot remove them."""
     n_cut: int = 0
     """Number of items that a budget cap stopped or prevented. No other count includes them."""
     profiles: tuple[tuple[str, EndpointProfile], ...] = ()
@@ -129,26 +133,26 @@ class ShardResult:
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """Pending episode: positions of its staged rows, and the messages of an earlier attempt."""
+    """Pending episode: positions of its staged rows, and stored steps of an earlier attempt."""
 
     episode_id: str
     row_digest: str
     problem_id: str
     dialog_at: int
-    """Position of its dialog in the dataset's part."""
+    """Position of the dialog in the part of staged dialogs."""
     problem_at: int
-    """Position of its problem in the dataset's part."""
+    """Position of the problem in the part of staged problems."""
     sample: int
     seed: int
     attempt: int
     steps: tuple[Step, ...] = ()
     answers: tuple[tuple[str, Completion], ...] = ()
-    """Further answers (key of the request, answer) in order of request. See `paid_answers`."""
+    """Stored answers without a step, in order: (key of the request, answer). See `paid_answers`."""
 
 
 @dataclass(frozen=True)
 class ConverseShard:
-    """Dialogues for one worker process, and the facts that all shards of the run share."""
+    """Dialogues for one worker process to play."""
 
     context: RunContext
     episodes: tuple[EpisodeJob, ...]
@@ -165,14 +169,14 @@ class ExecuteItem:
 
 @dataclass(frozen=True)
 class ExecuteShard:
-    """Programs for one worker process, with the verdicts of earlier runs that they need."""
+    """Programs for one worker process to run, with the verdicts of earlier runs."""
 
     context: RunContext
     name: str
-    """Name of its part: a digest of the verdicts that it will decide."""
+    """Name of the shard's part: a digest of the verdicts to determine."""
     items: tuple[ExecuteItem, ...]
     known: Mapping[str, TestVerdict] = field(default_factory=dict[str, TestVerdict])
-    """Verdicts of earlier runs that its programs need, by id."""
+    """Verdicts of earlier runs by id. Their programs do not run again."""
 
 
 @dataclass(frozen=True)
@@ -186,15 +190,15 @@ class Pass:
     instruction_id: str
     verdict_id: str
     cases: tuple[str, ...] = ()
-    """Names of the program's cases that decided it. Empty if all did."""
+    """Names of the program's cases that decided the verdict. Empty if all cases decided it."""
 
 
 @dataclass(frozen=True)
 class AuditItem:
-    """Program to audit, with a pass for each verdict that it decided."""
+    """Program to audit, with the passed verdicts that it decided."""
 
     program: str
-    """Verdict id of the program as a whole."""
+    """Verdict id of the program with all its cases."""
     test: TestRun
     passes: tuple[Pass, ...]
 
@@ -233,7 +237,7 @@ class JudgeContext:
     """Judge of each rubric."""
     fsync: bool = False
     budget_meter: BudgetMeter | None = None
-    """Caps of the invocation, or None."""
+    """Meter that enforces the budget caps of the invocation; None without caps."""
     lake: str | None = None
     reworded: frozenset[str] = frozenset()
     """Rubrics whose wording comes from a user's templates."""
@@ -247,13 +251,13 @@ class JudgeContext:
 
     @property
     def key(self) -> str:
-        """Return the key of the open resources. A run's judgements have their own."""
+        """Return the key of the judgements' open resources in a worker process."""
         return f"judge {self.run_id}"
 
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """Pending judgement. Its place is that of the first dialogue that needs it."""
+    """Pending judgement. Problem, turn and sample are those of the first dialogue that needs it."""
 
     judgement_id: str
     rubric: str
@@ -271,7 +275,7 @@ class JudgeShard:
 
     context: JudgeContext
     name: str
-    """Digest of its judgements and its attempt."""
+    """Digest of the shard's judgements and the attempt."""
     jobs: tuple[JudgeJob, ...]
 
 
@@ -287,14 +291,14 @@ class Progress:
     input_tokens: int = 0
     output_tokens: int = 0
     simulator_input_tokens: int = 0
-    """Number of `input_tokens` that the simulator read."""
+    """Part of `input_tokens` that the simulator read."""
     simulator_output_tokens: int = 0
-    """Number of `output_tokens` that the simulator wrote."""
+    """Part of `output_tokens` that the simulator wrote."""
     programs: int = 0
     answers: int = 0
-    """Number of tested answers."""
+    """Number of answers whose tests have run."""
     runs: int = 0
-    """Number of sandbox runs for them."""
+    """Number of sandbox runs of tests and audits."""
     images: int = 0
     """Number of pulled Docker images."""
     pulls: int = 0

@@ -23,7 +23,7 @@ from tasks.worker.process import this_worker
 
 STAGE = "judge"
 DRIFT_SHARD = "drift-"
-"""Prefix of the name of a shard of drift cases, which are not part of a run's cost."""
+"""Prefix of the names of shards with drift cases. Drift cases are not part of a run's cost."""
 JUDGEMENTS = Form(
     "a judgement",
     lambda row: Judgement.model_validate(row["answer"]),
@@ -32,7 +32,7 @@ JUDGEMENTS = Form(
 
 
 class JudgeState:
-    """Open resources of one run's judgements, for the process's event loop only."""
+    """Open resources of one run's judgements. Use them only on the process's event loop."""
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
@@ -54,7 +54,9 @@ class JudgeState:
     def model(self, rubric: str, seat: str) -> ChatModel:
         """Return the open model that judges by a rubric.
 
-        Requests for drift cases are not counted as the run's.
+        Args:
+            rubric: Name of the rubric.
+            seat: JUDGE, or DRIFT for drift cases, whose requests are not counted for the run.
         """
         if (rubric, seat) not in self._models:
             judge = self.context.seats[rubric]
@@ -97,10 +99,10 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     """Request a shard's judgements concurrently. Each is stored as it arrives.
 
     Raises:
-        ShardTaken: Another worker began the shard and died, and this process does not know its
+        ShardTaken: Another worker began the shard and died, so this process lacks the shard's
             latest answers.
-        DiskFull: No room for a judgement.
-        OSError: No right to write.
+        DiskFull: The disk has no room for a judgement.
+        OSError: The process may not write.
     """
     worker = this_worker()
     worker.start_reporting()
@@ -132,7 +134,7 @@ async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> 
 
 
 async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraError | BudgetSpent:
-    """Return the number of requests sent, the fault, or the cap that prevented the judgement."""
+    """Request a judgement. Return the number of requests, or the fault or cap that prevented it."""
     rubric = state.rubric(job.rubric)
     request = ChatRequest(
         messages=job.messages,

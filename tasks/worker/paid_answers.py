@@ -1,4 +1,4 @@
-"""Storage of answers before a program runs on them, so that none is paid for twice after a kill."""
+"""Storage of answers before a program runs on them, so that a kill makes no request repeat."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -10,10 +10,11 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 
 
 class PaidAnswers:
-    """Answers of an episode that are in no message yet.
+    """Answers of an episode that are in no stored message yet.
 
-    They stay in memory until a program or another request begins, which takes time. The message
-    that contains them drops them, so a dialogue without programs writes none.
+    The answers stay in memory until a program or another request begins, which takes time. Once a
+    message that contains them is stored, they are dropped. So a dialogue without programs writes no
+    separate answers.
 
     Args:
         known: (key, answer) pairs that an earlier, killed attempt paid for, in order of request.
@@ -34,7 +35,7 @@ class PaidAnswers:
     def take(self, label: str, request: ChatRequest) -> Completion | None:
         """Return the next stored answer to this request, or None.
 
-        An equal request gets the next answer.
+        If an episode sends equal requests, each gets the next answer in order.
         """
         if not self._stored:
             return None
@@ -42,15 +43,15 @@ class PaidAnswers:
         return self._stored[key].popleft() if self._stored.get(key) else None
 
     def add(self, label: str, request: ChatRequest, answer: Completion) -> None:
-        """Add an answer to store. An answer without a request costs nothing and is left out."""
+        """Add an answer to store. Answers that no endpoint was asked for are left out."""
         if answer.n_calls:
             self._waiting.append((label, request, answer))
 
     def keep(self) -> None:
-        """Write the waiting answers.
+        """Write the answers in memory.
 
         Raises:
-            OSError: They could not be written.
+            OSError: The answers could not be written.
         """
         if self._waiting:
             self._write(
@@ -59,13 +60,13 @@ class PaidAnswers:
             self.forget()
 
     def forget(self) -> None:
-        """Drop the waiting answers, because a stored message contains them."""
+        """Drop the answers in memory, because a stored message contains them."""
         self._waiting.clear()
 
 
 @dataclass(frozen=True)
 class RememberingModel:
-    """Model that is not asked again for answers of an earlier attempt. See `ChatModel`."""
+    """Model that reuses the answers of an earlier attempt of an episode. See `ChatModel`."""
 
     model: ChatModel
     paid: PaidAnswers

@@ -1,7 +1,7 @@
 """State of one worker process: event loop, open resources of each run, and progress.
 
-All shards in a process share one loop and, for each endpoint, one limit of requests, whatever their
-run.
+The shards of all runs in a process share one event loop and, for each endpoint, one limit of
+requests.
 """
 
 import asyncio
@@ -49,7 +49,10 @@ H = TypeVar("H", bound=OpenResource)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 _WARM_S = 5.0
-"""Seconds after a stage until idle sandboxes end. The next stage starts sooner and uses them."""
+"""Seconds from the end of a stage until idle sandboxes end.
+
+The next stage usually starts sooner and reuses the sandboxes.
+"""
 
 
 class RunState:
@@ -60,7 +63,7 @@ class RunState:
     ) -> None:
         self.context = context
         self.gate = asyncio.Semaphore(context.concurrency)
-        """Limit of the episodes in progress. Begun episodes go before new ones."""
+        """Limit of the episodes in progress. Begun episodes start before new episodes."""
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
         self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
@@ -82,7 +85,7 @@ class RunState:
 
     @cached_property
     def programs(self) -> ProgramBook:
-        """Return the book of programs: it runs each program that the run's dialogues need once."""
+        """Return the `ProgramBook`, which runs each program of the run's dialogues only once."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),
@@ -95,7 +98,7 @@ class RunState:
 
     @cached_property
     def vectors(self) -> Vectors | None:
-        """Return the vectors that the run's seats request."""
+        """Return the store of text vectors for the run's dialogues; None without an embedder."""
         access = self.context.embedder
         if access is None:
             return None
@@ -108,7 +111,7 @@ class RunState:
 
     @cached_property
     def talk_answers(self) -> TalkAnswers:
-        """Return the answers that memories are built of, for this agent and model."""
+        """Return the store of answers that build the agent's memories of long conversations."""
         return TalkAnswers(
             self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync
         )
@@ -130,7 +133,10 @@ class RunState:
     def model(
         self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str
     ) -> ChatModel:
-        """Return the open model of a seat. It has at most `concurrency` requests in flight."""
+        """Return the open model of a seat (subject or simulator).
+
+        The model has at most `concurrency` requests in flight.
+        """
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
@@ -168,7 +174,7 @@ class RunState:
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
-        """Give the controls a problem's reference while one of its episodes is in progress."""
+        """Give control models the problem's reference while one of its episodes is played."""
         under_way = self._problems.setdefault(problem.problem_id, [])
         under_way.append(problem)
         try:
@@ -204,7 +210,7 @@ class RunState:
 
 
 class Worker:
-    """State of a process, made at its first shard."""
+    """State of a worker process, created at its first shard."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -228,14 +234,15 @@ class Worker:
         return future.result()
 
     def run(self, context: RunContext) -> RunState:
-        """Return a run's state, made at its first shard."""
+        """Return a run's state, created at the run's first shard."""
         return self.resource(context.run_id, lambda count: RunState(context, self._reports, count))
 
     def resource(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
-        """Return the open resource with this key, made at first use.
+        """Return the open resource with this key, created at first use.
 
         Args:
-            make: Gets the function that counts progress: (stage, amounts by name).
+            make: Creates the resource. Its argument is a function that counts progress: it takes
+                the stage, and amounts by name.
         """
         with self._lock:
             if key not in self._open:
@@ -279,7 +286,7 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close the resource with this key. Soon end idle sandboxes, unless a stage begins."""
+        """Close a run's resources. Soon afterwards, end idle sandboxes unless a stage begins."""
         with self._lock:
             state = self._open.pop(run_id, None)
         if state is not None:
@@ -300,7 +307,7 @@ class Worker:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop, of uvloop if it is installed: it leaves more CPU to the dialogues."""
+    """Return an event loop. If uvloop is installed, use it, because it needs less CPU."""
     try:
         import uvloop
     except ImportError:

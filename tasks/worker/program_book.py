@@ -1,4 +1,4 @@
-"""Programs of a run's dialogues or of a build. Each runs once, on a thread, and is stored."""
+"""Programs of a run's dialogues or of a build. Each runs once, and its verdict is stored."""
 
 import asyncio
 import threading
@@ -22,16 +22,19 @@ from tasks.worker.jobs import RunContext
 from tasks.worker.workspaces import Resources, program_in_place
 
 LASTING = (Outcome.PASSED, Outcome.FAILED)
-"""Outcomes that hold for any further run of a program. A timeout depends on the machine."""
+"""Lasting outcomes: another run of the program would have them, too.
+
+A timeout is not lasting, because it depends on the machine.
+"""
 FindVerdict = Callable[[str, Callable[[], Awaitable[ProgramVerdict]]], Awaitable[ProgramVerdict]]
-"""Function that returns the verdict of an id: a stored one, or the result of the call."""
+"""Function (verdict id, call) that returns the stored verdict, or the result of the call."""
 
 
 class ReportCache:
-    """Lasting reports of programs that this process has run. The least used are dropped first.
+    """Cache of reports with lasting outcomes. The least recently used ones are dropped first.
 
     Args:
-        characters: Maximum length of the text in all reports, roughly their size in memory.
+        characters: Maximum total length of the reports' texts, roughly their size in memory.
     """
 
     def __init__(self, characters: int = 32_000_000) -> None:
@@ -39,7 +42,10 @@ class ReportCache:
         self._reports: OrderedDict[str, ProgramVerdict] = OrderedDict()
 
     def finder(self) -> FindVerdict:
-        """Return the lookup for one book. The end of another book cancels none of its programs."""
+        """Return the lookup for one `ProgramBook`.
+
+        Each lookup tracks its calls in flight, so closing another book cancels none of them.
+        """
         in_flight = CallsInFlight[ProgramVerdict]()
 
         async def find(key: str, run: Callable[[], Awaitable[ProgramVerdict]]) -> ProgramVerdict:
@@ -59,7 +65,7 @@ class ReportCache:
         return self._reports.get(verdict_id)
 
     def keep(self, report: ProgramVerdict) -> None:
-        """Store a lasting report, and drop the least used ones if the cache is full."""
+        """Store a lasting report. If the cache is full, drop the least recently used reports."""
         if report.outcome not in LASTING or report.verdict_id in self._reports:
             return
         self._reports[report.verdict_id] = report
@@ -100,7 +106,7 @@ class ProgramFacts:
         return (program.place and program.place.limits) or self.limits
 
     def id_of(self, program: WantedProgram) -> str:
-        """Return the verdict id of a program. It is the same within and after a run's dialogues."""
+        """Return the verdict id of a program. The stage `execute` computes an equal id."""
         place = program.place
         return verdict_id(
             code=program.code,
@@ -116,12 +122,12 @@ class ProgramFacts:
 
 
 class ProgramBook:
-    """Verdicts of programs, for one event loop.
+    """Runner of programs that runs no program twice. For one event loop.
 
     Args:
-        find_verdict: Looks a verdict up before its program runs, and stores it.
+        find_verdict: Looks up the verdict before the program runs, and stores a new verdict.
         threads: Maximum number of parallel programs.
-        slots: Additional limit over all stages.
+        slots: Further limit, shared by all stages of a run in this process. None: no further limit.
         count: Called after each program that was run.
     """
 
@@ -146,14 +152,14 @@ class ProgramBook:
     async def find(
         self, program: WantedProgram, begun: Callable[[], None] = lambda: None
     ) -> ProgramVerdict:
-        """Return the tests' report on the code. A program in flight or known does not run again.
+        """Return the tests' report on the code. A program in flight or stored does not run again.
 
         Args:
-            begun: Called if the program runs for this call.
+            begun: Called if this call starts the program.
 
         Raises:
-            SandboxUnavailable: The sandbox could not run it.
-            Unscorable: The tree that it needs is missing.
+            SandboxUnavailable: The sandbox could not run the program.
+            Unscorable: The source tree that the program needs is missing.
             ValueError: The tests contain no test.
         """
         key = self._facts.id_of(program)
@@ -177,16 +183,16 @@ class ProgramBook:
             return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
 
     def close(self) -> None:
-        """Begin no more programs. Running ones finish."""
+        """Begin no more programs. Running programs finish."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass
 class BookReader:
-    """`ProgramRunner` of an episode or a build. `n_run` counts its programs."""
+    """`ProgramRunner` of an episode or a build. `n_run` counts the programs that it started."""
 
     open_book: Callable[[], ProgramBook]
-    """Opens the book of the run or build at the first program."""
+    """Returns the `ProgramBook` of the run or build."""
     before: Callable[[], None] = lambda: None
     """Called before each program."""
     n_run: int = field(default=0, init=False)

@@ -1,4 +1,4 @@
-"""Workspaces of a run's dialogues, in threads beside a worker process's event loop."""
+"""Workspaces of a run's dialogues, in threads of a worker process."""
 
 import asyncio
 import tempfile
@@ -38,13 +38,13 @@ _OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
 class RunWorkspaces:
     """Workspaces of one run. See `tasks.dialogue.workspaces.Workspaces`.
 
-    Nothing is started before a seat opens one.
+    No thread or sandbox starts before a participant of a dialogue opens a workspace.
 
     Args:
         sandbox: Name of the run's sandbox.
         commands: Maximum number of parallel commands in this process. The host's slots limit all
             processes.
-        environments: Folder of environments. Default: that of the home.
+        environments: Store of Python environments. Default: the store of the home.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RunWorkspaces:
 
     @cached_property
     def _files(self) -> ThreadPoolExecutor:
-        """Threads for work of milliseconds, which must not wait behind commands."""
+        """Threads for file operations of milliseconds, which must not wait behind commands."""
         self._trees.remove_abandoned()
         return ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="parley-files")
 
@@ -123,13 +123,13 @@ class RunWorkspaces:
         return self._of_images[image, place]
 
     def close(self) -> None:
-        """Begin no more commands. Running ones finish."""
+        """Begin no more commands. Running commands finish."""
         for name in {"_threads", "_files"} & vars(self).keys():
             getattr(self, name).shutdown(wait=False, cancel_futures=name == "_threads")
 
 
 class OpenWorkspace:
-    """Workspace of a seat. A cancelled seat ends its command and waits for its end.
+    """Workspace of one participant of a dialogue. A cancelled call ends the running command.
 
     See `tasks.dialogue.workspaces.SeatWorkspace`.
     """
@@ -163,7 +163,7 @@ async def _to_its_end(
 ) -> T:
     """Do the work on a thread.
 
-    A cancelled caller calls `end` and waits: the folder must exist as long as the work.
+    If the caller is cancelled, call `end` and wait for the work, which still needs its folder.
     """
     under_way = threads.submit(work)
     ended = asyncio.wrap_future(under_way)
@@ -178,7 +178,7 @@ async def _to_its_end(
 
 Resources = Sequence[tuple[str, str]]
 NO_TREE = Tree("", Path())
-"""Tree of a program that has an entry point and runs in no tree."""
+"""Placeholder tree of a program that has an entry point but no source tree."""
 
 
 def program_in_place(

@@ -47,7 +47,7 @@ class BuildRole(Frozen):
 class BuildSpec(Frozen):
     """Values that can change the requests of a build.
 
-    Addresses, concurrency and limits are left out, so a build can grow, move and resume.
+    Addresses, concurrency and limits are left out, so a build keeps its id if they change.
     """
 
     benchmark: str
@@ -145,11 +145,11 @@ class BuildPlan:
 
     @property
     def is_begun(self) -> bool:
-        """True if an earlier invocation worked on the build."""
+        """True if an earlier invocation began the build."""
         return (self.folder / BEGUN).exists()
 
     def note_begun(self) -> None:
-        """Store the spec, so that the build keeps its id on a later day."""
+        """Store the spec. On a later day, the build resumes with the id of this spec."""
         (self.folder / FINISHED).unlink(missing_ok=True)
         replace_file(self.folder / BEGUN, self.spec.model_dump_json(indent=1).encode())
 
@@ -266,7 +266,8 @@ def _first_rows(staged: Staged, limit: int | None) -> Staged:
 def _as_begun(home: Home, spec: BuildSpec) -> BuildSpec:
     """Return the spec of an unfinished build that differs only in the dates of its revisions.
 
-    A build that began on an earlier day (UTC) is thus resumed. Without one, return `spec`.
+    A build that began on an earlier day (UTC) is thus resumed. If there is no such build, return
+    `spec`.
     """
     if spec == spec.undated:
         return spec

@@ -38,7 +38,7 @@ class BuildReport(Frozen):
 def report_of(
     plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: StoredCalls
 ) -> BuildReport:
-    """How a build ended."""
+    """Return the report of a finished build."""
     out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
     return BuildReport(
         build_id=plan.build_id,
@@ -63,7 +63,7 @@ def report_of(
 
 
 def dry_report(plan: BuildPlan) -> BuildReport:
-    """What a build would ask. Starts nothing."""
+    """Return the report of a dry run: the planned calls of each role. No request is sent."""
     kept = StoredCalls(plan.folder).n_stored
     calls = tuple(
         RoleCalls(

@@ -75,7 +75,7 @@ def _file_name(name: str) -> str:
 
 
 def _made_from(plan: BuildPlan, files: Mapping[str, bytes]) -> str:
-    """Return the JSON text about the origin of the files."""
+    """Return the text of `build.json`: the spec of the build, and digests of its files."""
     origin = {
         "build_id": plan.build_id,
         "limit": plan.request.limit,
@@ -92,7 +92,7 @@ def _digest(content: bytes) -> str:
 class _Owned:
     """Files of an earlier build in a folder, according to its `build.json`.
 
-    A file that was changed since the build belongs to the user.
+    A file that changed since the build belongs to the user and is not replaced.
     """
 
     def __init__(self, out: Path) -> None:
@@ -118,7 +118,7 @@ class _Owned:
 def review_sheet(review: Review) -> bytes:
     """Return the review sheet as CSV for spreadsheets.
 
-    Text of models appears as text, never as a formula, a control character or half a character.
+    A cell with text of a model contains no formula, control character or lone surrogate.
 
     Raises:
         ParleyError: the number of cells of a row differs from the number of columns.

@@ -1,4 +1,4 @@
-"""Baseline of an early decision: the run that it compares with, and that run's scores."""
+"""Baseline of an early decision: the run to compare with, and the scores of this baseline run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -47,7 +47,7 @@ def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
         The baseline; None if there is no predecessor yet, or if the run itself is the baseline.
 
     Raises:
-        NoBaseline: no finished run of this condition has the baseline's name.
+        NoBaseline: no finished run that is comparable to this run has the baseline's name.
     """
     other = _chosen(_own_run(plan), rule, _finished_runs(plan))
     return None if other is None else Baseline(other, *_read_scores(plan, other))

@@ -33,7 +33,7 @@ _MOST_POINTS = 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of one metric after some problems. Differences and means are in the metric's unit.
+    """State of one metric after some problems. Differences and means are in the unit of its values.
 
     The fields are described at `schemas.night.decision.Decision`.
     """
@@ -55,9 +55,9 @@ class Verdict:
 class Evidence:
     """Scores of a run and its baseline. The run's scores are added as its problems end.
 
-    Only problems before the first unscored one of the fixed order count, so the speed of an answer
-    cannot bias a decision. A problem for which the metric is not defined is left out of the
-    differences and of `n_total`.
+    Problems have a fixed order, and only those before the first problem without scores count. So
+    the speed of an answer cannot bias a decision. A problem for which the metric is not defined is
+    left out of the differences and of `n_total`.
     """
 
     def __init__(self, plan: "RunPlan", rule: DecisionRule, baseline: Baseline) -> None:
@@ -75,7 +75,7 @@ class Evidence:
             for problem in self.wanted
             if any(problem in self._theirs(name) for name in self.metrics)
         )
-        """Problems to ask, in their fixed order: those that the baseline has a score for."""
+        """Problems to play, in their fixed order. The baseline has a score for each of them."""
         self._own: dict[str, dict[str, Mapping[Place, float]]] = {name: {} for name in self.metrics}
         self._ended: set[str] = set()
         self._faulty: set[str] = set()
@@ -134,7 +134,7 @@ class Evidence:
 
     @property
     def n_in_order(self) -> int:
-        """Number of problems of the order before the first one that is missing."""
+        """Number of problems, in the fixed order, before the first problem without scores."""
         return next(
             (
                 n
@@ -150,7 +150,7 @@ class Evidence:
         return all(self._decided(name) is not None for name in self.metrics)
 
     def would_decide(self, begun: Collection[str]) -> bool:
-        """Return True if the begun problems decide, should their scores continue as they began.
+        """Return True if the begun problems suffice, if unfinished ones score like finished ones.
 
         Args:
             begun: Problems whose dialogues have begun.
@@ -247,7 +247,10 @@ class Evidence:
 
 
 _LARGEST = 1e300
-"""Replaces an infinite e-value in tables: the remaining answers could not change the decision."""
+"""Replaces an infinite e-value in tables.
+
+The e-value is infinite if the remaining answers cannot change the decision.
+"""
 
 
 def _e_value(
@@ -280,7 +283,7 @@ def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
 
 
 def evidence_for(plan: "RunPlan") -> Evidence | None:
-    """Return the evidence of a run, still without its own scores; None without an early decision.
+    """Return the evidence of a run, without the run's scores; None without an early decision.
 
     The plan is narrowed to the problems that the decision may need. If the run is decided already,
     the plan is narrowed to the problems that the run has.
@@ -299,7 +302,7 @@ def evidence_for(plan: "RunPlan") -> Evidence | None:
 
 
 def decided_problems(plan: "RunPlan", evidence: Evidence) -> frozenset[str] | None:
-    """Return the problems of a run that the same rule and baseline decided earlier; else None."""
+    """Return the run's problems if an equal rule and baseline decided it earlier; else None."""
     rows = plan.lake.read("decisions", Decision, **plan.keys)
     requested = {
         (name, evidence.rule.margin, evidence.rule.alpha, evidence.baseline.run.run_id)

@@ -1,4 +1,4 @@
-"""Rows of the table `decisions`: the decision of a run, and the requests that it saved."""
+"""Rows of the table `decisions`: a run's early decision, and the requests that were saved."""
 
 from collections.abc import Iterable, Sequence
 
@@ -74,9 +74,9 @@ def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
 def _saved(
     plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
 ) -> tuple[float | None, float | None, float | None]:
-    """Estimate the calls, tokens and USD of the problems that were not asked.
+    """Estimate the calls, tokens and USD of the problems that were not played.
 
-    The estimate uses the means of the problems that were asked.
+    The estimate uses the means over the problems that were played.
     """
     asked_ids = set(plan.members.problem_ids)
     n_saved = sum(problem not in asked_ids for problem in evidence.order)

@@ -147,6 +147,6 @@ def choose_simulator(
 
 
 def own_sampling(simulator: ModelRequest | None) -> Sampling | None:
-    """Return the simulator's sampling if the request sets one; None if the setting decides."""
+    """Return the sampling that the request sets for the simulator; None if it sets none."""
     sampling = simulator.sampling if simulator else Sampling()
     return None if sampling == Sampling() else sampling

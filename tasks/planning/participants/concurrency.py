@@ -16,16 +16,16 @@ Endpoint = tuple[str, str | None]
 
 
 def endpoint_of(identity: ModelIdentity, endpoint: ModelEndpoint) -> Endpoint:
-    """Return the endpoint of a model. A model without an address has an endpoint of its own."""
+    """Return the endpoint of a model. A model without an address has a separate endpoint."""
     return endpoint.base_url or identity.label, endpoint.key_env
 
 
 def place_of(
     identity: ModelIdentity, planned: ModelEndpoint, served: Mapping[ModelIdentity, ModelEndpoint]
 ) -> ModelEndpoint:
-    """Return the address of a model: a server that was started for this run, or the planned one.
+    """Return the endpoint of a model: a server started for this run, or else the planned endpoint.
 
-    The profile is always the planned one.
+    The endpoint profile always comes from the plan.
     """
     server = served.get(identity)
     return planned if server is None else server.model_copy(update={"profile": planned.profile})
@@ -34,8 +34,8 @@ def place_of(
 def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
     """Map each endpoint to its number of concurrent requests.
 
-    It is the number in the model's request, or else the run's `concurrency`. If several roles use
-    one endpoint, the smallest number applies.
+    The number comes from the model's request, or else from the run's `concurrency`. If several
+    roles use one endpoint, the smallest number applies.
     """
     limits: dict[Endpoint, int] = {}
     for identity, endpoint, request in plan.models:

@@ -64,7 +64,7 @@ def choose_judges(
 
 
 def refuse_needless_judges(request: EvaluationRequest) -> None:
-    """Refuse a judge that the setting does not need: a user who names one expects judgements.
+    """Refuse a judge if the setting has no rubric: whoever names a judge expects judgements.
 
     Raises:
         ConfigError: the request names a judge, and the setting has no rubric.

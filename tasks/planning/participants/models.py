@@ -64,9 +64,9 @@ def _record(
 
 
 def price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
-    """Return the price of a model's tokens: the request's, or else the lake's. Batches cost half.
+    """Return the price of a model's tokens, from the request or else from the lake.
 
-    None if neither has a price.
+    Batches cost half. None if neither contains a price.
     """
     price_in, price_out = request.usd_per_million_input, request.usd_per_million_output
     if price_in is price_out is None and (row := _known_record(plan, identity)):
@@ -78,7 +78,7 @@ def price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> P
 
 
 def hour_price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> float | None:
-    """Return the hourly price of the model's server: the request's, or else the lake's."""
+    """Return the hourly price of the model's server, from the request or else from the lake."""
     if request.usd_per_hour is not None or not request.is_served_here:
         return request.usd_per_hour
     row = _known_record(plan, identity)
@@ -130,7 +130,7 @@ def join_profiles(
 def recorded_profiles(
     before: RunRecord | None, profiles: Mapping[str, EndpointProfile]
 ) -> tuple[tuple[str, str], ...]:
-    """Return (role, profile as JSON), sorted by role.
+    """Return (role, endpoint profile as JSON), sorted by role.
 
     A role without requests in this invocation keeps the profile of the earlier record.
     """

@@ -1,4 +1,4 @@
-"""Account of an invocation: its reused and paid work, counted from the lake before and after."""
+"""Account of an invocation: reused and paid work, from the lake's state before and after it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ class StartState:
     """State of a run at the start of an invocation.
 
     Attributes:
-        reused_from: maps each run that paid for finished episodes to their number.
+        reused_from: maps each run that paid for finished episodes to the number of these episodes.
         pending: unfinished episodes of the run.
-        before: record of the run; None for a new run.
+        before: record of the run's previous invocation; None for a new run.
         compared_with: run that `why` compares with; None if there is none.
         why: reasons why work is pending.
     """
@@ -43,7 +43,7 @@ class StartState:
 
 
 def find_start_state(plan: RunPlan, before: RunRecord | None) -> StartState:
-    """Count the finished episodes of a run, and find the reasons why others are pending."""
+    """Count the finished episodes of a run, and find out why other episodes are pending."""
     paid_by, pending = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
@@ -70,7 +70,7 @@ def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
 
 
 def _latest_similar(plan: RunPlan) -> RunRecord | None:
-    """Return the latest other run of the same model name and setting."""
+    """Return the latest other run with the model name and setting of this run."""
     records = plan.lake.read(
         "runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.label
     )
@@ -122,7 +122,7 @@ def _is_answer(step: Step) -> bool:
 
 
 def begun_episodes(plan: RunPlan, start: StartState) -> frozenset[str]:
-    """Return the episodes pending at the start that finished since or have steps in the journal."""
+    """Return the episodes, pending at the start, that have finished or have journaled steps."""
     still = set(plan.pending().ids.to_pylist())
     return frozenset(
         (start.pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
@@ -194,10 +194,11 @@ def with_judgements(
 def paid_steps(
     pieces: Iterable[pa.Table], kept: Mapping[str, Sequence[Step]]
 ) -> list[dict[str, Any]]:
-    """Return the paid steps of episodes after their kept steps, without texts.
+    """Return the steps that this invocation paid for: role, number of calls and tokens.
 
     Args:
-        pieces: Rows of `episodes`. All of them together may be gigabytes.
+        pieces: Rows of `episodes`, in pieces because all rows together may be gigabytes.
+        kept: Map from each resumed episode to its steps of earlier attempts, which are left out.
     """
     return [step for rows in pieces for step in _new_steps(rows, kept) if step["n_calls"] > 0]
 
@@ -230,7 +231,7 @@ def _role(step: dict[str, Any]) -> str:
 
 
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
-    """Yield the cost of each role that answered."""
+    """Yield the cost of subject and simulator, if they answered."""
     roles = (
         ("subject", plan.spec.subject, plan.request.model),
         ("simulator", plan.spec.simulator, plan.request.simulator),

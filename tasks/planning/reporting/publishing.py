@@ -30,11 +30,11 @@ def publish_to_warehouse(
     """Bring the warehouse up to date with the lake: some runs, or all.
 
     Args:
-        call: Calls `publish` with its arguments in another process. That process has no keys, so a
-            lake in an object store is published by this one.
+        call: Calls a function with arguments in another process. That process has no API keys, so
+            the current process publishes a lake in an object store.
 
     Raises:
-        DiskFull: no room for the new file beside the old one.
+        DiskFull: no room for the new warehouse file beside the old file.
         ParleyError: another publication holds the lock, or the lake cannot be read. The old
             warehouse stays.
     """
@@ -85,7 +85,7 @@ def unpublished_runs(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...
 
 
 def unpublished_reasons(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
-    """Map each of these runs that the warehouse does not show, after publication, to the reason."""
+    """Map each of these runs that is missing in the published warehouse to the reason."""
     from warehouse.connect import query
 
     missing = "case when status <> 'finished' then coalesce(withheld_reason, status) end"
@@ -100,7 +100,7 @@ def unpublished_reasons(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Released:
-    """Release of a run, and the reason why the run is still withheld.
+    """Release of a run (a person's order to publish it although its checks withhold it).
 
     `still_withheld_because` is None if the run is published. Otherwise its files are damaged, or
     contain no scores.

@@ -19,7 +19,7 @@ from tasks.storage.home import Home
 
 
 class RunReport(Frozen):
-    """Outcome of one run. `status` is `failed` if an error stopped it before it had results."""
+    """Outcome of one run. `status` is `failed` if an error stopped the run without results."""
 
     run_id: str
     title: str
@@ -34,7 +34,7 @@ class RunReport(Frozen):
     n_unscored: int = 0
     n_truncated: int = 0
     n_tampered: int = 0
-    """Number of test verdicts whose answer tampered with its tests."""
+    """Number of test verdicts on answers that tampered with the tests."""
     n_drift_calls: int = 0
     """Number of requests that measured the drift of judges, once a night. `model_calls` excludes
     them."""
@@ -71,7 +71,7 @@ class Tally(Frozen):
 
     n_episodes: int
     n_faulty: int
-    """Number of episodes with a fault: infra, or a score that is missing because of a fault."""
+    """Number of episodes that ended as infra, or lack a score because of a fault."""
     n_infra: int
     n_unscored: int
     n_truncated: int
@@ -239,9 +239,9 @@ _PART = "rule"
 
 
 def keep_comparison_rule(plan: RunPlan) -> bool:
-    """Write the run's rule to the lake and return True if it changed.
+    """Write the run's comparison rule to the lake, and return True if the rule changed.
 
-    A request without a family or comparison keeps that of an earlier request.
+    A request without a family or comparison keeps the values of an earlier request.
     """
     stored = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
     default = ComparisonRule(

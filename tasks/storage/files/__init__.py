@@ -1,1 +1,1 @@
-"""Files that programs and agents work on: trees by content, and what they are made of."""
+"""Source trees that programs and agents use, with repositories, images and environments."""

@@ -32,9 +32,9 @@ _LAST_TOOLS = {
     "3.7": ("pip==24.0", "setuptools==68.0.0", "wheel==0.42.0"),
     "3.8": ("pip==25.0.1", "setuptools==75.3.2", "wheel==0.45.1"),
 }
-"""Last installers for older Pythons.
+"""Last versions of the installers for old Python versions.
 
-The installers that come with such a Python install releases that need a newer one.
+The bundled installers of these versions install packages that need a newer Python.
 """
 _FOLDER = "python.txt"
 """File with the folder of the Python that an environment was built with."""
@@ -188,7 +188,7 @@ def _install(recipe: Recipe, place: Path) -> None:
 
 
 def _move_scripts(place: Path) -> None:
-    """Make the scripts name the interpreter by its path in the sandbox."""
+    """Replace the interpreter in the first line of scripts by its path in the sandbox."""
     for script in (place / "bin").iterdir():
         if script.is_symlink() or not script.is_file():
             continue
@@ -198,7 +198,7 @@ def _move_scripts(place: Path) -> None:
 
 
 def _visible_roots() -> tuple[str, ...]:
-    """Return the folders that every sandbox shows."""
+    """Return the folders of the host that every sandbox mounts."""
     return ("/usr", *python_roots())
 
 

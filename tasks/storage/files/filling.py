@@ -27,7 +27,7 @@ class RecentContents:
 
     Args:
         get: reads and verifies the content with a digest.
-        most_bytes: maximum size of all contents. The least recently used ones are dropped first.
+        most_bytes: maximum size of all contents. The least recently used content is dropped first.
     """
 
     def __init__(self, get: Callable[[str], bytes], most_bytes: int = 64 * 2**20) -> None:
@@ -121,7 +121,7 @@ class Filling:
         os.fchmod(descriptor, mode)
 
     def _watch_from_now(self, folder: int, filled: WalkedFolder, below: list[int]) -> int:
-        """Watch a folder that is full. If it were watched before, each entry would be an event."""
+        """Watch a full folder. An earlier watch would report an event for each written entry."""
         if self._watch is None:
             return NO_WATCH
         number = self._watch.watch(folder, self._top).number

@@ -1,4 +1,4 @@
-"""Repositories on this machine, read with git.
+"""Git repositories on this machine, read with the command `git`.
 
 A repository may be bare, checked out, a `.bundle`, or a `.files.json` (list of a project's files).
 """
@@ -97,7 +97,7 @@ def _run(
 
 @dataclass(frozen=True)
 class Repository:
-    """Repository on this machine."""
+    """Git repository on this machine."""
 
     path: Path
     name: str

@@ -1,7 +1,7 @@
 """Commits of repositories in Docker images, as trees for agents.
 
-A tree contains the files of the commit, as in `checkouts.py`, and the files that the image built
-beside them (extensions, `.egg-info`), without which the project could not be imported. All belong
+A tree contains the files of the commit, as in `checkouts.py`, and the files that the image's build
+added (extensions, `.egg-info`), without which the project could not be imported. All belong
 to the tree's one commit. The image's own settings, hooks and filters are not read: git works in a
 separate folder with the image's objects.
 """
@@ -69,7 +69,7 @@ class ImageCheckouts:
 
 
 def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
-    """Return an instance's repository with the digests of its trees, made from its image.
+    """Return a task's repository with the digests of its trees, made from its Docker image.
 
     Raises:
         ImageFault: the image's repository cannot be read, or the test patch does not apply to it.

@@ -1,6 +1,6 @@
-"""Reading of folders that programs wrote, for the store.
+"""Storing of folders that programs wrote.
 
-No link is followed, no pipe is opened, and no more is read than the bounds allow.
+The program is not trusted: no link is followed, no pipe is opened, and reading stops at the bounds.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Objects(Protocol):
 
 @dataclass
 class WalkedFolder:
-    """Contents of a folder and of everything below it."""
+    """Contents of a folder and of all folders below it."""
 
     entries: tuple[Named, ...] = ()
     digests: dict[Stamp, str] = field(default_factory=dict[Stamp, str])
@@ -47,7 +47,7 @@ class WalkedFolder:
     n_bytes: int = 0
     n_files: int = 0
     levels: int = 1
-    """Depth of the tree below the folder, itself included."""
+    """Depth of the tree, including the folder itself. A folder without subfolders has 1."""
     below: list["WalkedFolder"] = field(default_factory=list["WalkedFolder"])
 
     def add(self, below: "WalkedFolder") -> None:
@@ -58,7 +58,7 @@ class WalkedFolder:
         self.levels = max(self.levels, below.levels + 1)
 
     def all_digests(self) -> Iterator[dict[Stamp, str]]:
-        """Yield the digests of the files directly in each folder."""
+        """Yield `digests` of this folder and of each folder below it."""
         yield self.digests
         for folder in self.below:
             yield from folder.all_digests()
@@ -114,7 +114,7 @@ class Keeping:
         return contents.entries
 
     def _walk(self, folder: Path) -> WalkedFolder:
-        """Walk a folder. Contents of unchanged folders below it come from the last walk.
+        """Walk a folder. Contents of unchanged subfolders come from the last walk.
 
         If a file has several names, no further folder is taken from the last walk, and the whole
         walk must be repeated.
@@ -142,7 +142,7 @@ class Keeping:
             raise TreeOverrun(f"more than {self._bounds.total_mb} MiB in all files together")
 
     def _count_again(self, contents: WalkedFolder, depth: int) -> None:
-        """Check the bounds for a folder that is not walked again."""
+        """Count a folder that is not walked again, and check the bounds."""
         self._count(contents.n_bytes, contents.n_files)
         if depth + contents.levels - 1 > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
@@ -230,13 +230,13 @@ class Keeping:
 
 
 class _Here(NamedTuple):
-    """Open folder that is walked."""
+    """Open folder that the walk is currently in."""
 
     place: int
     depth: int
     watch: int
     doubted: Collection[str] | None
-    """Names of files that are read despite known stamps; None for all files."""
+    """Names of files to read although their stamp is known; None for all files."""
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def open_descriptor(path: str | Path, flags: int, folder: int | None = None) -> 
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the part of a file's status that changes with its content."""
+    """Return the part of a file's status that changes with the file's content."""
     return Stamp(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )

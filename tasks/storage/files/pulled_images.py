@@ -27,13 +27,13 @@ DISK = "images_gb"
 DISK_FORM = "It limits the disk space of the images that Parley pulls, in GB, for example 100"
 _USUAL_GB, _GB = 100.0, 10**9
 _USUAL_IMAGE = 3 * _GB
-"""Assumed size of an image until one is pulled: SWE-bench's have 1 to 3 GB."""
+"""Assumed size of an image until one is pulled. SWE-bench's images have 1 to 3 GB."""
 _PULLS = 4
 """Number of concurrent pulls. A registry limits each connection; further pulls gain nothing."""
 _LOOK_S = 0.2
 _DAY_S = 86_400.0
 _PATIENCE_S = 60.0
-"""Seconds to wait for unneeded images, before an image is removed that a pending episode needs."""
+"""Seconds to wait for room, before images are removed that pending episodes need."""
 
 
 def disk_gb(resources: Mapping[str, str]) -> float:
@@ -182,8 +182,8 @@ class PulledImages:
             with_pending: True if an image that a pending episode needs may be removed.
 
         Returns:
-            True if an image was removed; None if no image is present or on its way, so that waiting
-            cannot help.
+            True if an image was removed; False if waiting can help, because images are present or
+            being pulled; None if there are no images.
         """
         here = [record for record in self._records() if record["is_here"]]
         if not here and not self._n_on_their_way():
@@ -303,7 +303,7 @@ def _own_name() -> str:
 
 
 def _is_alive(path: Path, name: str) -> bool:
-    """Return True if the process that a file's name refers to is alive.
+    """Return True if the process that the file's name identifies is alive.
 
     A process of another pid namespace counts as alive until its file is a day old.
     """

@@ -1,4 +1,4 @@
-"""Trees of files that programs run in, read from a user's folder. They are never changed."""
+"""Trees of files that programs run in, read from a user's folder. Parley never changes them."""
 
 import functools
 import hashlib

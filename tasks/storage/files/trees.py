@@ -36,7 +36,7 @@ _MOST_BYTES = 2**32
 
 
 def pack(content: bytes) -> bytes:
-    """Return a content as LZ4, after a prefix and its size.
+    """Compress a content with LZ4. The result begins with a prefix and the content's size.
 
     The result is a tenth larger than that of zlib, and unpacked ten times as fast.
     """
@@ -76,7 +76,10 @@ def _codec() -> "Codec":
 
 
 _CLOCK_NS = 50_000_000
-"""More than one step of a file system's clock. Two changes within one step have equal stamps."""
+"""Nanoseconds, more than a step of a file system's clock.
+
+Two changes within one step have equal stamps.
+"""
 _FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
 _AGAIN = "Type the command again that stored the tree"
@@ -144,7 +147,7 @@ class TreeStore:
         return _settled(filling.digests)
 
     def without_state(self, digest: str) -> str:
-        """Return the digest of a state's files alone, so that equal files have equal digests.
+        """Return the digest of a state's tree alone, without temporary files and the shell's state.
 
         Raises:
             CorruptRows: the store does not have the state.
@@ -284,6 +287,6 @@ class TreeStore:
 
 
 def _settled(digests: Mapping[Stamp, str]) -> dict[Stamp, str]:
-    """Return the digests whose stamps no later change can have."""
+    """Return the digests whose stamps are old enough that no later change can have them."""
     before = time.time_ns() - _CLOCK_NS
     return {stamp: digest for stamp, digest in digests.items() if stamp.ctime_ns < before}

@@ -1,1 +1,1 @@
-"""Journals: rows that are appended to segments at once, before Parquet contains them."""
+"""Journals: rows that are appended to segments immediately, before Parquet contains them."""

@@ -1,11 +1,12 @@
 """Journal: the steps of unfinished episodes, stored one by one.
 
-A worker process appends to segments of its own, with one `write()` for each step, before it
-requests the next one. A line contains episode, attempt, steps, and the first step's position in the
-episode. Other lines contain answers whose step is not complete, because a program will run on them.
+Each worker process appends to separate segments, with one `write()` for each step, before it
+requests the next step. A line contains episode, attempt, steps, and the position of the first step
+in the episode. Other lines contain answers whose step is not complete, because a program will run
+on them.
 
 When an episode is resumed, the first line of the new attempt repeats its earlier steps. So the
-steps of the highest attempt are complete without others, and late steps of a superseded worker are
+steps of the highest attempt are complete, and late steps of a superseded worker are
 ignored. Late answers of such a worker are used: the new attempt would request the same answers.
 """
 

@@ -42,7 +42,7 @@ def merge_episodes(lake: Lake, **keys: str) -> None:
 
 
 def _rows_at(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]:
-    """Yield the rows at these ascending positions from consecutive pieces of a table."""
+    """Yield the rows of a table at ascending positions. The table comes in consecutive pieces."""
     start = 0
     for piece in pieces:
         first, after = np.searchsorted(places, (start, start + piece.num_rows))

@@ -1,4 +1,4 @@
-"""Segments: append-only files of JSON lines. Each process writes its own in a folder.
+"""Segments: append-only files of JSON lines. Each process writes a separate segment in a folder.
 
 A row is written with one `write()`, so a kill tears at most the last row. A segment's content only
 grows and its name is never used again, so readers store how far they have read. A writer locks its
@@ -91,7 +91,7 @@ class SegmentWriter:
         return path == self._path
 
     def discard(self) -> None:
-        """Close and remove the segment. Its rows must be stored elsewhere."""
+        """Close and remove the segment. The caller has already stored its rows elsewhere."""
         with self._lock:
             if self._descriptor is not None and self._path is not None:
                 os.close(self._descriptor)
@@ -102,7 +102,7 @@ class SegmentWriter:
 def is_being_written(path: Path) -> bool:
     """Return True if a living process has the segment open for writing.
 
-    It cannot be known for object stores and file systems without locks: False.
+    Return False for object stores and file systems without locks, where this cannot be known.
 
     Raises:
         FileNotFoundError: the segment does not exist.

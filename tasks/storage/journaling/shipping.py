@@ -24,7 +24,7 @@ SHIP_BYTES = 4 * 2**20
 class ShippedSegments:
     """Writer of segments in an object store, with the methods of `SegmentWriter`.
 
-    Several threads may use it. A thread of its own uploads the segments.
+    Several threads may use it. A background thread uploads the segments.
     """
 
     def __init__(self, folder: ObjectPath) -> None:
@@ -112,7 +112,7 @@ class ShippedSegments:
         return path.name.startswith(f"{self._name}-")
 
     def discard(self) -> None:
-        """Remove all rows, uploaded or not. They must be stored elsewhere."""
+        """Remove all rows, uploaded or not. The caller has already stored them elsewhere."""
         with self._shipping:
             with self._lock:
                 self._rows, self._n_bytes, self._fault = [], 0, None

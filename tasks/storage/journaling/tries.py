@@ -6,7 +6,8 @@ program that was stopped with it "timed out", or an answer that it awaits was re
 worker checks its lease before it writes.
 
 A driver creates a folder for each attempt, and removes it at the end. A lease is a file (*mark*) in
-this folder that the shard's worker creates. If that very file is missing, the lease is lost.
+this folder that the shard's worker creates. The lease is lost if this file is missing, or if
+another process has created it again.
 
 In an object store, the mark is a folder with an object for each worker that wants the shard. A
 worker writes its own object, then lists the others. A listing shows everything that was written
@@ -118,7 +119,8 @@ def shard_try(folder: Path, name: str) -> Iterator[None]:
 def _remove_marks(folder: ObjectPath) -> None:
     """Remove the objects of all attempts, those named `open` first.
 
-    A worker that writes its mark later then finds the attempt ended; earlier marks are listed.
+    Without `open`, a worker that writes its mark during the removal finds that the attempt has
+    ended. Earlier marks are in the listing of objects to remove.
     """
     for marker in folder.rglob(_OPEN):
         marker.unlink(missing_ok=True)
