@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from flows.text.work import in_three_lines
+from flows.text.reasons import in_three_lines
 from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
-from flows.text.work import audit_line, in_three_lines, work_lines
+from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord

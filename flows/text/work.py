@@ -1,16 +1,13 @@
-"""Work of a run as text: what it reused and paid, why it would run again, and shortened reasons."""
+"""Work of a run as text: what it reused and paid, and why it would run again."""
 
 import json
-import os
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from schemas.audit import AuditCounts
 from schemas.lake.records import RunRecord
 from schemas.night.work import Difference, RunWork
-from schemas.outside.display import LAST_FAULT, markdown_cell, plain_difference, plain_line
+from schemas.outside.display import markdown_cell, plain_difference, plain_line
 from schemas.run import RunSpec
 from tasks.planning.why_rerun import compare, find_run
 from tasks.storage.home import Home
@@ -241,38 +238,3 @@ def _print(title: str, differences: Sequence[Difference]) -> None:
         "Invalidating a layer invalidates all later layers. Order: dialogues, tests, judgements,"
         " scores."
     )
-
-
-LINES = 3
-"""Maximum number of lines of a reason, including the text before it."""
-_REASON_COLUMNS = 80
-"""Width of a line if neither stdout nor stderr is a terminal."""
-_CUT = "… (full text: --json)"
-
-
-def in_three_lines(text: str) -> str:
-    """Return a text as one plain line that a terminal folds into at most three lines.
-
-    If the text is too long, its end, which states the cause, gets two of the three lines.
-
-    Args:
-        text: the whole line, including indentation and everything before the reason.
-    """
-    room = LINES * _columns()
-    line = plain_line(text, len(text))
-    if len(line) <= room:
-        return line
-    head, mark, rest = line.rpartition(LAST_FAULT)
-    if not mark:
-        return line[: room - len(_CUT)] + _CUT
-    cause = f" {mark}{rest}"[: room * 2 // 3]
-    return head[: room - len(_CUT) - len(cause)].rstrip() + _CUT + cause
-
-
-def _columns() -> int:
-    """Return the width of the narrower terminal among stdout and stderr."""
-    widths: list[int] = []
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a pipe, or a closed stream
-            widths.append(os.get_terminal_size(stream.fileno()).columns)
-    return min((width for width in widths if width > 0), default=_REASON_COLUMNS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.panels import COMPARISON, EXECUTION
-from flows.text.work import in_three_lines
+from flows.text.reasons import in_three_lines
 from schemas.errors import BudgetSpent
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.completion import names_of
-from flows.text.work import in_three_lines
+from flows.text.reasons import in_three_lines
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line, plain_text
 from tasks.storage.home import find_home

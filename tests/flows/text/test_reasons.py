@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.text.work import in_three_lines
+from flows.text.reasons import in_three_lines
 from schemas.lake.records import RunRecord
 from tasks.storage.parquet_store import Lake
 from tests.flows.parley_command import parley
