@@ -1,6 +1,8 @@
 """Listing and reading of the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`."""
 
 import os
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +15,6 @@ from schemas.lake.tables import TABLES
 from warehouse.object_path import ObjectPath
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -187,7 +188,7 @@ class LakeRows:
     """Rows of a table, named by file and position. Another process can read them by these names."""
 
     table: str
-    files: tuple[tuple[Path, "np.ndarray | None"], ...]
+    files: tuple[tuple[Path, "array[int] | None"], ...]
     """Parquet files, each with the ascending positions of its rows. None means all rows."""
 
     def pieces(self) -> "Iterator[pa.Table]":
@@ -206,8 +207,10 @@ class LakeRows:
                 for batch in file.iter_batches(_PIECE_ROWS):
                     rows, after = pa.Table.from_batches([batch]).cast(schema), start + len(batch)
                     if places is not None:
-                        first, last = places.searchsorted((start, after))
-                        rows = rows.take(pa.array(places[first:last] - start, pa.int64()))
+                        first, last = bisect_left(places, start), bisect_left(places, after)
+                        rows = rows.take(
+                            pa.array([at - start for at in places[first:last]], pa.int64())
+                        )
                     start = after
                     yield rows
 

@@ -1,5 +1,6 @@
 """Finished episodes of the lake, and the stored parts of unfinished episodes."""
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import overload
 from weakref import WeakValueDictionary
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -91,7 +91,7 @@ class EpisodeFiles:
             places.setdefault(number, []).append(at)
         return LakeRows(
             "episodes",
-            tuple((parts[number], np.array(rows, np.int64)) for number, rows in places.items()),
+            tuple((parts[number], array("q", rows)) for number, rows in places.items()),
         )
 
     def _look(self) -> dict[Path, pa.Table]:

@@ -31,7 +31,8 @@ class _Queue:
     open: int = 0
     """Requests without an answer: waiting or in flight."""
     in_flight: int = 0
-    written: tuple[int, int] = (0, 0)
+    written: tuple[int, int] | None = None
+    """Numbers of the last row; None before the first."""
 
 
 class CallFile:
@@ -71,10 +72,10 @@ class CallFile:
                 for key, queue in self._queues.items()
                 if (queue.open, queue.in_flight) != queue.written
             ]
+            rows = [(key, queue.open, queue.in_flight) for key, queue in changed]
             for _, queue in changed:
                 queue.written = queue.open, queue.in_flight
-        for (run_id, seat), queue in changed:
-            n_open, n_in_flight = queue.written
+        for (run_id, seat), n_open, n_in_flight in rows:
             self.write(run_id, seat, waiting=n_open - n_in_flight, in_flight=n_in_flight)
 
 

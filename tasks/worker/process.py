@@ -291,6 +291,7 @@ class Worker:
             state = self._open.pop(run_id, None)
         if state is not None:
             self.do(state.close())
+        call_log.write_queues()  # A stage may end before the first report.
         with self._lock:
             self._ending.cancel()
             self._ending = threading.Timer(_WARM_S, self._end_idle_sandboxes)

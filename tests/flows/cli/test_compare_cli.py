@@ -83,7 +83,7 @@ def test_a_night_names_its_regressions(home: Path, capsys: pytest.CaptureFixture
 
 def test_names_that_cannot_be_compared_are_told_why(home: Path) -> None:
     same = parley(home, "compare", "step-1000", checkpoint(home, "step-1000").run_id)
-    assert (same.code, "both names mean run" in same.err) == (2, True)
+    assert (same.code, "both names stand for run" in same.err) == (2, True)
     unknown = parley(home, "compare", "step-1000", "step-3000")
     assert (unknown.code, "known: vllm:/models/step-1000" in unknown.err) == (2, True)
     withheld = parley(home, "compare", "step-1000", "openai:gamma/7b=x")
