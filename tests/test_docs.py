@@ -106,12 +106,14 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
     assert "### results" in pages["reference/results.md"]
     assert "### codeif_turns" in pages["reference/results.md"]
     assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
-    ours = {  # a file that another test of this process ran may have metrics of its own
+    ours = {
         name
         for name in METRICS.names()
-        if METRICS.load(name).function.__module__.startswith("tasks.")
+        if METRICS.load(name).function.__module__.startswith("tasks.metrics.")
     }
-    assert set(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == ours
+    on_page = set(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE))
+    # Benchmarks in one file that other tests of this process ran have metrics of their own.
+    assert ours <= on_page <= set(METRICS.names())
     assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list(
         "012345"
     )

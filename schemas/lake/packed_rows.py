@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Self, TypeVar, cast, overload
 
-import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
@@ -165,6 +164,8 @@ class KeyedRows(Mapping[str, T]):
     """
 
     def __init__(self, rows: Sequence[T], keys: pa.Array, places: pa.Array) -> None:
+        import numpy as np  # `parley show` reads some rows without it
+
         self._rows, self._keys, self._places = rows, keys, places
         hashes = np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys))
         self._order = np.argsort(hashes, kind="stable")
@@ -179,9 +180,7 @@ class KeyedRows(Mapping[str, T]):
         Raises:
             KeyError: no row has the key.
         """
-        first, after = (
-            np.searchsorted(self._hashes, hash(key), side) for side in ("left", "right")
-        )
+        first, after = (self._hashes.searchsorted(hash(key), side) for side in ("left", "right"))
         for at in self._order[first:after]:
             if self._keys[at].as_py() == key:
                 return self._places[at].as_py()

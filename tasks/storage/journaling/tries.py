@@ -74,10 +74,12 @@ class StoreHold:
     is_lost: bool = False
 
     def check(self) -> None:
+        """Look the mark up. Raise ShardTaken if the lease is lost."""
         self.is_lost = self.is_lost or not self.mark.exists()
         self.glance()
 
     def glance(self) -> None:
+        """Raise ShardTaken if an earlier `check` found the lease lost."""
         if self.is_lost:
             raise _lost(self.mark.parent.name)
 

@@ -197,6 +197,6 @@ def test_the_hub_s_newest_split_is_read_and_another_where_it_is_named(repository
     older = stage(Path("hf:bigcode/bigcodebench@v0.1.0_hf"), "bigcodebench")
     assert [problem.prompt for problem in older.problems] == ["v0.1.0_hf"]
     with pytest.raises(
-        SourceUnreadable, match=r"no split 'v9': give one of hf:bigcode/bigcodebench@v0\.1\.0_hf, "
+        SourceUnreadable, match=r"no split 'v9': name one of hf:bigcode/bigcodebench@v0\.1\.0_hf, "
     ):
         stage(Path("hf:bigcode/bigcodebench@v9"), "bigcodebench")
