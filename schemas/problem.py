@@ -1,6 +1,9 @@
 """Problems: instructions with the tests that decide them.
 
 CodeIF-Bench section 3.1: D = {(I_k, T_k)}.
+
+Position of an answer and its tests in a tree of files. The answer replaces a definition, and tests
+are added to their files.
 """
 
 from typing import Literal

@@ -1,4 +1,11 @@
-"""Inner flows of a night: their numbers and arguments, suspension and cancellation."""
+"""Inner flows of a night: their numbers and arguments, suspension and cancellation.
+
+Cancellation of a night's inner flows and tasks. Without this module, Prefect would mark such tasks
+as crashed or leave them running.
+
+Immediate suspension of a deployed night. Prefect reacts to Suspend only between two tasks, and a
+task can take hours.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,8 @@
-"""Record of a home's Prefect server (`server.json`), and its restart after a crash."""
+"""Record of a home's Prefect server (`server.json`), and its restart after a crash.
+
+Restarts of a Prefect server that crashes during a command. A night must not fail because of the
+server, which only displays its progress.
+"""
 
 import json
 import logging

@@ -1,6 +1,9 @@
 """Audit of one program, which decides whether its pass was earned.
 
 The tests run again with altered expectations, which an honest answer cannot pass.
+
+Audit of a patch to a repository. The tests of the fix run again with altered checks, in a fresh
+workspace.
 """
 
 import random

@@ -1,4 +1,8 @@
-"""Search for the constants that a check expects, as opposed to inputs of the code under test."""
+"""Search for the constants that a check expects, as opposed to inputs of the code under test.
+
+Replacements for expected values. A replacement has the type of the expected value, looks plausible,
+and is too different to be accepted because of a tolerance or a remainder.
+"""
 
 import ast
 import builtins

@@ -1,4 +1,8 @@
-"""Audit of pytest nodes in a working folder, with altered test files."""
+"""Audit of pytest nodes in a working folder, with altered test files.
+
+Audit of pytest nodes in a working folder. The graded test files run again with altered checks, in a
+fresh copy of the folder.
+"""
 
 import random
 from collections.abc import Callable, Mapping, Sequence

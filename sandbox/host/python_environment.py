@@ -1,4 +1,8 @@
-"""Python of sandboxed programs: the interpreter that runs Parley, with its packages, read-only."""
+"""Python of sandboxed programs: the interpreter that runs Parley, with its packages, read-only.
+
+Search for a Python of a given version on this machine. Environments of old projects need older
+Pythons than Parley's.
+"""
 
 import functools
 import hashlib

@@ -1,4 +1,12 @@
-"""Resource limits of commands: a memory cgroup around a session, and `prlimit` prefixes."""
+"""Resource limits of commands: a memory cgroup around a session, and `prlimit` prefixes.
+
+Memory cgroup around one session, if this process may make one. Without a cgroup, resource limits
+bound each process, but not the sum of all. Names of groups contain the pid and start time of the
+process that made them, so that the next Parley process can remove the groups of a killed one.
+
+Resource limits of one command, set by the prefix `prlimit`. A parent with threads cannot safely set
+limits between fork and exec.
+"""
 
 import functools
 import itertools

@@ -1,4 +1,8 @@
-"""Rules that compare a run with others, and early decisions by them."""
+"""Rules that compare a run with others, and early decisions by them.
+
+Rules that compare a run with others. No id contains them: a night may set other rules for the same
+run.
+"""
 
 from typing import Literal
 

@@ -1,6 +1,8 @@
 """Conversation engine: the two participants (seats) alternate until one of them stops.
 
 A seat may take many steps before its message.
+
+Interface of the two seats of a dialogue. A seat sees the transcript and takes a step or stops.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,8 @@
-"""Subject whose answers are tested immediately, each by several programs."""
+"""Subject whose answers are tested immediately, each by several programs.
+
+User who reviews an answer's test results and requests the first instruction that it violates. The
+transcript is the reviewer's memory: labels of each message name its instruction and kind.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -8,6 +8,9 @@ A judge's recording has `{"benchmark", "rubric", "problem_id", "turn", "sample",
 turn has several answers, a line has its number within the turn as `step` (from 0, which may be left
 out), and the tool calls of the answer as `calls`: `{"call_id", "name", "arguments"}` each, with the
 arguments as JSON text.
+
+Controls, the bounds of every table. `control:gold` answers with the benchmark's reference code,
+`control:empty` with nothing.
 """
 
 import gzip

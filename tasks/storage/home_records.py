@@ -1,4 +1,8 @@
-"""Small records of a home: reviewed builds, subsamples, and digests of large files."""
+"""Small records of a home: reviewed builds, subsamples, and digests of large files.
+
+Stored subsamples: the share of its tasks that a budget allowed for a run. They are stored because
+the estimates, and with them the share, change with every run.
+"""
 
 import hashlib
 import json

@@ -4,6 +4,12 @@ Each process appends to a separate segment in the store's folder: a local file, 
 in an object store. So a kill only costs the calls in flight. `refresh` reads the segments of other
 processes. Equal calls in flight are sent once. Dialogues store steps instead, in similar segments
 (`tasks.storage.journaling.journal`).
+
+Answers for agents' memories of conversations, stored once for all dialogues that follow them. A
+process appends each answer to a segment of its own. Before it requests a missing answer, it locks
+the conversation and reads the segments of other processes, so each answer is paid only once. The
+operating system releases the lock of a process that dies. Object stores have no locks: there, two
+processes may each build the memory of a conversation.
 """
 
 import asyncio

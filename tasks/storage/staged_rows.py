@@ -1,4 +1,8 @@
-"""Access of workers to staged dialogs and problems: by position in a part, by row groups."""
+"""Access of workers to staged dialogs and problems: by position in a part, by row groups.
+
+Contexts in the lake, each in a part of its own that is named by its content. So a process reads
+only the contexts that it needs, and each of them once.
+"""
 
 from bisect import bisect_right
 from collections import OrderedDict

@@ -2,6 +2,9 @@
 
 A row has the trend, the change point, and how much the judges' answers on the bundled drift cases
 changed.
+
+Trend and change point of a short series of numbers. Both are rank statistics, so that one outlier
+decides nothing alone.
 """
 
 import itertools

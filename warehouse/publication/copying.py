@@ -1,6 +1,19 @@
 """Copies of the warehouse file.
 
 Copying is the only step of a publication whose cost grows with all earlier publications.
+
+Copy of the warehouse ahead of a publication, while a night's models answer. No other step of a
+publication grows without bound. The copy's name contains the identity of its original, and it is
+used only while the original is still the warehouse. Every publication removes it.
+
+Blocks of the earlier publication at the end of the new file, for readers during replacement. DuckDB
+opens a file by name twice: it reads the header through the first opening and the blocks through the
+second. A publication may replace the file in between. The new file is a copy of the old one with
+one more checkpoint. A checkpoint overwrites no block that the header before it reaches; it only
+cuts free blocks off the file's end. With these blocks appended again, the old header and the new
+file are the complete old publication. A line at the very end states the file's length without them.
+It counts only while the header is unchanged: another program that writes to the file changes the
+header, and may use the space of the blocks.
 """
 
 import errno

@@ -1,4 +1,8 @@
-"""Options that set the models of a command's roles, and the requests made from them."""
+"""Options that set the models of a command's roles, and the requests made from them.
+
+Options that configure the model of each role (subject, judge, …). They are generated from
+`tasks.planning.role_keys`. A key is one setting, such as `temperature`.
+"""
 
 import inspect
 import json

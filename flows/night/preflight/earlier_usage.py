@@ -2,6 +2,10 @@
 
 Runs of the same model and setting are used, or else runs of the same setting, or else of the same
 benchmark.
+
+Estimate of the requests with which agents build their memory of earlier conversations. A talk is a
+conversation that precedes a dialogue. An agent's memory of a talk is built once, and all dialogues
+that follow the talk use it.
 """
 
 import math

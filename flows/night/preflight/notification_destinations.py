@@ -1,4 +1,8 @@
-"""Checks before a night that notifications and metrics can be sent."""
+"""Checks before a night that notifications and metrics can be sent.
+
+Check before a night that its notifications can be sent. A night that could not send them would end
+without notice to anyone.
+"""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,4 +1,8 @@
-"""Prompts of simulated users, and the messages that carry feedback to the model."""
+"""Prompts of simulated users, and the messages that carry feedback to the model.
+
+Prompts of simulated users, who see only the tests that are shown. A novice never sees the reference
+code.
+"""
 
 import re
 from typing import Literal

@@ -1,4 +1,8 @@
-"""Addresses of endpoints, and the keys and headers sent to them."""
+"""Addresses of endpoints, and the keys and headers sent to them.
+
+Headers that a user adds to requests. No file, id, log or record contains their values. The values
+come from the environment.
+"""
 
 import os
 import re

@@ -1,4 +1,8 @@
-"""Additional fields of a request's body, such as `reasoning_effort`: names, values and form."""
+"""Additional fields of a request's body, such as `reasoning_effort`: names, values and form.
+
+Merged form of messages, for chat templates with strict rules. It has no system role, and no two
+messages of one role in a row.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

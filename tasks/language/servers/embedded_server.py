@@ -22,6 +22,12 @@ from tasks.language.servers.server_process import (
     take_stdout,
 )
 
+# Engines of llama.cpp (`xllamacpp`) with SmolLM2-135M in this process. A request uses a free one.
+# Greedy answers depend on the batch of a token, on a reused prompt cache and on the number of
+# threads. Therefore an engine has one slot, one thread and no cache, and an answer does not depend
+# on other requests. There is one engine per core. (Two threads per engine are a third faster on an
+# idle machine, and ten times slower on a busy one.)
+
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 8192
 """Context length of the model's training."""

@@ -23,6 +23,11 @@ from tasks.language.servers.server_process import (
     take_stdout,
 )
 
+# Engines of FlagEmbedding in this process, which share the weights. A request uses a free one. The
+# last digits of a vector depend on the other texts of a batch, and batches are no faster on a CPU.
+# Therefore a CPU computes each text alone on one thread, and its vector is the same in every
+# request (LAB). A GPU computes texts in batches.
+
 BATCH_ON_GPU = 32
 MAX_TEXTS = 2048
 _SETTINGS = {

@@ -1,6 +1,9 @@
 """Similarity of a dialogue's replies to the reference, by entities and by meaning.
 
 The paper calls this the objective evaluation.
+
+Entities that texts name: things of the task, values, data types, rules, operations, errors. A judge
+or a person lists the entities of each reply (K_A in the paper) and those of the reference (K_true).
 """
 
 import json

@@ -1,4 +1,9 @@
-"""Personas of simulated users (Programming User Taxonomy): one YAML file each, named after it."""
+"""Personas of simulated users (Programming User Taxonomy): one YAML file each, named after it.
+
+Guidelines for the language of users by level and persona, from `guidelines.yaml`. The paper calls
+this Manual Dialogue Curation. The prompts for written dialogues and the rules for them use the
+guidelines.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

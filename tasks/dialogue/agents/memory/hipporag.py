@@ -5,6 +5,9 @@ facts, and the model chooses the helpful ones (the recognition memory). A walk b
 entities of these facts and, with a small weight, at passages that are similar to the question. The
 passages with the largest share of the walk are recalled. If no fact helps, the passages most
 similar to the question are recalled.
+
+Personalised PageRank on a weighted undirected graph, by the formula of networkx. networkx itself is
+not a dependency of Parley.
 """
 
 import json
