@@ -13,7 +13,7 @@ from pydantic import Field
 from schemas.audit import AuditMode
 from schemas.base import Frozen, added_later
 from schemas.content_id import content_id, content_ids
-from schemas.endpoint_profile import EndpointProfile, MessageForm
+from schemas.endpoint_profile import MessageForm
 
 Float32 = NewType("Float32", float)
 """Number stored in four bytes."""
@@ -121,8 +121,6 @@ class ModelEndpoint(Frozen):
     """Name under which Parley's own server serves the model. None: the identity's name."""
     replicas: tuple[str, ...] = ()
     """Base URLs of all servers of the model, if there are several. `base_url` is the first one."""
-    profile: EndpointProfile | None = None
-    """Initial form of the requests; None for the protocol's own form."""
     batches: str | None = None
     """Folder that stores which batches are in flight, if requests go to the endpoint's batch API.
     None: they do not."""

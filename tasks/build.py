@@ -8,16 +8,17 @@ from prefect import task
 
 from schemas.errors import ParleyError, UsageError
 from schemas.outside.display import plain_line
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
 from tasks.driver.own_loop import OwnLoop
 from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
-from tasks.language.embedding import EmbedderAccess, open_embedder
+from tasks.language.embedding import open_embedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
+from tasks.planning.participants.concurrency import access_in_worker
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder, metered
@@ -30,7 +31,7 @@ def construct(
     calls: StoredCalls,
     title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
-    find_embedder: Callable[[], EmbedderAccess],
+    find_embedder: Callable[[], ModelAccess[EmbedderIdentity]],
     budget_meter: BudgetMeter | None = None,
 ) -> Constructed:
     """Run the construction. Each answer and verdict is stored as it arrives, and reused.
@@ -99,20 +100,15 @@ def _opener(
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
-    who, endpoint, model_request = plan.models[place]
+    access, _ = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:
         model = open_model(
-            who,
-            place_of(who, endpoint, find_served()),
-            concurrency=concurrency_by_endpoint(plan)[endpoint_of(who, endpoint)],
+            access_in_worker(plan, access, find_served(), workers=1),
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
                 problem=problems[problem_id], turn=turn
             ),
-            check_served_model=model_request.check_served_model,
-            timeout_s=model_request.timeout_s,
-            patience_s=model_request.patience_s,
         )
         return metered(model, budget_meter)
 

@@ -103,7 +103,7 @@ class QualityGate:
             wanted_episodes=frozenset(plan.members.ids.to_pylist()),
             episode_facts=self._facts,
             contained_episodes=dict(zip(ids, zip(*facts, strict=True), strict=True)),
-            check_served_model=plan.request.model.check_served_model or None,
+            check_served_model=plan.subject.policy.check_served_model or None,
             dialog_rounds=rounds,
         )
 
@@ -164,7 +164,7 @@ class QualityGate:
             judged,
             episode_rounds=self._rounds(episodes),
             episode_facts=self._facts,
-            judges={name: judge.judge.judge.label for name, judge in plan.judges.items()},
+            judges={name: judge.access.label for name, judge in plan.judges.items()},
             judgement_ranges={
                 (rubric.name, name): ends
                 for rubric in rubrics

@@ -15,14 +15,18 @@ from sandbox.workspace.interface import image_of
 from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
-from tasks.language.embedding import EmbedderAccess
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
+from tasks.language.access import ModelAccess
+from tasks.planning.participants.concurrency import (
+    access_in_worker,
+    concurrency_by_endpoint,
+    endpoint_of,
+)
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.journal import Unfinished, read_journal
@@ -288,7 +292,7 @@ def context_for(
     workers: int,
     cores: int,
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
-    embedder: EmbedderAccess | None = None,
+    embedder: ModelAccess[EmbedderIdentity] | None = None,
     budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> RunContext:
@@ -303,35 +307,25 @@ def context_for(
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
-    request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)
-    subject_at = simulator_at = endpoint_of(spec.subject, plan.subject)
-    simulator = None
-    if spec.simulator is not None and plan.simulator is not None:
-        simulator_at = endpoint_of(spec.simulator, plan.simulator)
-        simulator = place_of(spec.simulator, plan.simulator, served)
-    of_subject, of_simulator = limits[subject_at], limits[simulator_at]
-    least = min(of_subject, of_simulator)
+    request, limits = plan.request, concurrency_by_endpoint(plan)
+    players = [access for access in (plan.subject, plan.simulator) if access is not None]
+    of_players = [limits[endpoint] for endpoint in {endpoint_of(access) for access in players}]
+    least = min(of_players)
+    subject, *simulator = (access_in_worker(plan, access, served, workers) for access in players)
     return RunContext(
         home=str(plan.home.path),
         lake=plan.home.lake_at,
         invocation=secrets.token_hex(8),
-        spec=spec,
-        subject=place_of(spec.subject, plan.subject, served),
-        simulator=simulator,
-        concurrency=max(
-            1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers
-        ),
-        subject_concurrency=max(1, of_subject // workers),
-        simulator_concurrency=max(1, of_simulator // workers),
+        spec=plan.spec,
+        subject=subject,
+        simulator=simulator[0] if simulator else None,
+        concurrency=max(1, sum(of_players) // workers),
         environment=plan.environment,
         staged=plan.staged.digest,
         resources=tuple(sorted(request.benchmark.resources.items())),
         shards_at_once=least if least < workers else None,
         programs=max(1, cores // workers),
         fsync=request.fsync,
-        check_served_model=request.model.check_served_model,
-        timeout_s=request.model.timeout_s,
-        patience_s=request.model.patience_s,
         embedder=embedder and embedder.shared_by(workers),
         budget_meter=budget_meter,
         calls=calls,

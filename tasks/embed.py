@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from prefect import task
 
 from schemas.errors import BudgetSpent
+from schemas.run import EmbedderIdentity
 from tasks.benchmarks.scores import ScoreRequest
 from tasks.cache_policy import OPTIONS
 from tasks.driver.embed_ahead import opened_vectors
-from tasks.language.embedding import EmbedderAccess
+from tasks.language.access import ModelAccess
 from tasks.planning.plan import RunPlan
 from tasks.worker.budget_meter import BudgetMeter
 
@@ -24,7 +25,7 @@ def embed(
     plan: RunPlan,
     requests: Sequence[ScoreRequest],
     title: str,
-    find_access: Callable[[], EmbedderAccess],
+    find_access: Callable[[], ModelAccess[EmbedderIdentity]],
     budget_meter: BudgetMeter | None = None,
 ) -> "Mapping[str, Vector] | None":
     """Return the vectors of all texts that the benchmark names, or None after a budget cap.

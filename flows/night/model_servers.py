@@ -23,6 +23,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.driver.gpus import demand_of, machine_devices
 from tasks.driver.serving_meter import ServingMeter
 from tasks.driver.signals import heed_signals
+from tasks.language.access import ModelAccess
 from tasks.language.providers.registry import is_served_here
 from tasks.language.servers.vllm_settings import AUTO
 from tasks.planning.builds.build_plan import BuildPlan
@@ -74,9 +75,9 @@ class ModelServers:
         with self._changed:
             for plan in plans:
                 models = {
-                    identity: request
-                    for identity, _, request in plan.models
-                    if is_served_here(identity.provider)
+                    access.identity: request
+                    for access, request in plan.models
+                    if is_served_here(access.identity.provider)
                 }
                 if models and plan.run_id not in self._queue.needed:
                     self._queue.needed[plan.run_id] = set(models)
@@ -109,7 +110,7 @@ class ModelServers:
             heed: Function called repeatedly during the wait. An exception that it raises ends the
                 wait.
         """
-        of_plan = {identity: (endpoint, request) for identity, endpoint, request in plan.models}
+        of_plan = {access.identity: (access, request) for access, request in plan.models}
         ours = [
             identity
             for identity in (of_plan if only is None else dict.fromkeys(only))
@@ -141,7 +142,7 @@ class ModelServers:
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
         """Return True if the devices suffice to run these models' servers at the same time."""
-        demands = {identity: demand_of(request) for identity, _, request in plan.models}
+        demands = {access.identity: demand_of(request) for access, request in plan.models}
         with self._changed:
             return self._queue.fits(
                 {
@@ -192,7 +193,7 @@ class ModelServers:
         plan: RunPlan | BuildPlan,
         claim: Claim,
         grant: Grant,
-        of_plan: Mapping[ModelIdentity, tuple[ModelEndpoint, ModelRequest]],
+        of_plan: Mapping[ModelIdentity, tuple[ModelAccess, ModelRequest]],
     ) -> None:
         waiting = list(grant.to_start)
         try:
@@ -214,14 +215,12 @@ class ModelServers:
             self._drop(claim.user, claim.wanted)
             raise
 
-    def _start(self, server: Server, endpoint: ModelEndpoint) -> None:
+    def _start(self, server: Server, access: ModelAccess) -> None:
         self._resources.enter_context(server.resources)
         try:
             if self.spending:
                 server.resources.enter_context(self.spending.server(server.request))
-            place = server.resources.enter_context(
-                self._server(server.identity, endpoint, self._on_devices(server))
-            )
+            place = server.resources.enter_context(self._server(access, self._on_devices(server)))
         except BaseException:
             server.resources.close()
             raise
@@ -239,20 +238,19 @@ class ModelServers:
         )
 
     @contextmanager
-    def _server(
-        self, identity: ModelIdentity, endpoint: ModelEndpoint, request: ModelRequest
-    ) -> Iterator[ModelEndpoint]:
+    def _server(self, access: ModelAccess, request: ModelRequest) -> Iterator[ModelEndpoint]:
         from tasks.language.servers.vllm_metrics import serving
 
+        label = access.label
         with serving(
-            identity, endpoint, request.serve, request.revision, self._home.logs, self._print_line
+            access, request.serve, request.revision, self._home.logs, self._print_line
         ) as place:
             if place.served_name is None or place.base_url is None:
                 yield place
                 return
             urls = place.replicas or (place.base_url,)
             with ServingMeter(
-                Lake(self._home.lake), self._night_id, identity.label, place.served_name, urls
+                Lake(self._home.lake), self._night_id, label, place.served_name, urls
             ) as meter:
                 self._meters.append(meter)
                 try:
@@ -280,7 +278,8 @@ class ModelServers:
             needed = self._queue.needed.get(plan.run_id, set())
             needed.intersection_update((*used, *later))
         self._drop(
-            plan.run_id, [identity for identity, _, _ in plan.models if identity not in used]
+            plan.run_id,
+            [access.identity for access, _ in plan.models if access.identity not in used],
         )
 
     def leave(self, run_id: str) -> None:

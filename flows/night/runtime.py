@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from flows.night.reporting.telemetry import Telemetry
     from schemas.lake.records import QualityCheck
-    from tasks.language.embedding import EmbedderAccess
+    from tasks.language.access import ModelAccess
     from warehouse.checks import CheckContext
     from warehouse.checks.service import CheckService
     from warehouse.lake import LakeRows
@@ -278,35 +278,25 @@ class Night:
         """
         return slot_count()
 
-    def embedder(self, plan: RunPlan | BuildPlan) -> "EmbedderAccess":
+    def embedder(self, plan: RunPlan | BuildPlan) -> "ModelAccess[EmbedderIdentity]":
         """Return access to the run's embedder.
 
         If Parley serves the embedder, the first call starts it, and it runs until the night ends.
         """
-        from tasks.language.embedding import EmbedderAccess
-        from tasks.language.endpoints.outage import CallPolicy, OutagePolicy
-
-        identity, endpoint, request = plan.spec.embedder, plan.embedder, plan.request.embedder
-        assert identity is not None
-        assert endpoint is not None
-        assert request is not None
+        access = plan.embedder
+        assert access is not None
+        identity = access.identity
         if not identity.is_hosted:
             with self.turns.alone("embedder"):
                 if not is_served(self._embedders.get(identity)):
                     from tasks.language.servers.embedding_server import embedding_server
 
-                    server = embedding_server(identity, endpoint, self.home.logs)
+                    server = embedding_server(access, self.home.logs)
                     self._embedders[identity] = ModelEndpoint(
                         base_url=self._resources.enter_context(server)
                     )
-                endpoint = self._embedders[identity]
-        policy = CallPolicy(
-            concurrency=request.concurrency or plan.request.concurrency,
-            timeout_s=request.timeout_s,
-            check_served_model=request.check_served_model,
-            outage=OutagePolicy(patience_s=request.patience_s),
-        )
-        return EmbedderAccess(identity, endpoint, policy)
+                access = access.at(self._embedders[identity])
+        return access
 
     def prepare_publication(self) -> None:
         """Start to copy the warehouse for the publication at the night's end, while models answer.

@@ -50,7 +50,7 @@ class Serving:
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
         """Record that a run begins to use servers. They may still be starting."""
         with self._lock:
-            requests = {identity: request for identity, _, request in plan.models}
+            requests = {access.identity: request for access, request in plan.models}
             for identity in identities:
                 new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
                 server = self._servers.setdefault(identity, _Server(time.monotonic()))

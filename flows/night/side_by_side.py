@@ -144,11 +144,8 @@ def n_queues(plans: Sequence[RunPlan]) -> int:
 
 
 def _endpoints(plan: RunPlan) -> frozenset[Endpoint]:
-    spec = plan.spec
-    endpoints = {endpoint_of(spec.subject, plan.subject)}
-    if spec.simulator is not None and plan.simulator is not None:
-        endpoints.add(endpoint_of(spec.simulator, plan.simulator))
-    return frozenset(endpoints)
+    players = (plan.subject, plan.simulator)
+    return frozenset(endpoint_of(access) for access in players if access is not None)
 
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
@@ -187,6 +184,8 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         prerequisites=frozenset({plan.awaits} if plan.awaits else ()),
         judgements=judged,
         served_models=frozenset(
-            str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)
+            str(access.identity)
+            for access, _ in plan.models
+            if is_served_here(access.identity.provider)
         ),
     )

@@ -33,9 +33,9 @@ class Spending:
     def budget_meter(self, plan: RunPlan) -> BudgetMeter:
         """Return the budget meter of the run's models and embedder."""
         prices: dict[Payee, Price] = {
-            identity: price
-            for identity, _, request in plan.models
-            if (price := token_price(plan, identity, request)) is not None
+            access.identity: price
+            for access, request in plan.models
+            if (price := token_price(plan, access.identity, request)) is not None
         }
         embedder = plan.request.embedder
         if plan.spec.embedder is not None and embedder is not None:
@@ -91,7 +91,8 @@ def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
     Return () if tokens cost nothing.
     """
     prices_of = {
-        identity: token_price(plan, identity, request) for identity, _, request in plan.models
+        access.identity: token_price(plan, access.identity, request)
+        for access, request in plan.models
     }
     players = (player for player in (plan.spec.subject, plan.spec.simulator) if player is not None)
     prices = tuple(prices_of.get(player) for player in players)
@@ -122,11 +123,11 @@ def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
 
 
 def _require_known_prices(plan: RunPlan, limit: float) -> None:
-    for identity, _, request in plan.models:
-        if token_price(plan, identity, request) is None:
+    for access, request in plan.models:
+        if token_price(plan, access.identity, request) is None:
             by_hour = " or usd_per_hour (--usd-per-hour)" if request.is_served_here else ""
             raise ConfigError(
-                f"the cap usd={limit:.10g} cannot be enforced: model {identity.label} has no price."
+                f"the cap usd={limit:.10g} cannot be enforced: model {access.label} has no price."
                 " Set usd_per_million_input and usd_per_million_output"
                 f" (--price IN OUT; --simulator-price, --judge-price){by_hour}, to 0 if it costs"
                 " nothing. Or cap tokens or wall_hours instead"
@@ -145,10 +146,10 @@ def _require_known_prices(plan: RunPlan, limit: float) -> None:
 
 
 def _require_known_gpus(plan: RunPlan, limit: float) -> None:
-    for identity, _, request in plan.models:
+    for access, request in plan.models:
         if request.is_served_here and request.n_gpus is None:
             raise ConfigError(
                 f"the cap gpu_hours={limit:.10g} cannot be enforced: the number of GPUs of"
-                f" the server of model {identity.label} is unknown. Set gpus (--gpus N; `gpus` in"
+                f" the server of model {access.label} is unknown. Set gpus (--gpus N; `gpus` in"
                 " a night's configuration), to 0 if it runs on CPUs"
             )

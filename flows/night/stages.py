@@ -80,7 +80,7 @@ class Stages:
         def show_stage() -> None:
             self._board.stage(self._title, converse_shard.STAGE, len(pending))
             self._board.expect(plan.n_rounds(pending))
-            self._board.show_state(lambda: describe_batches([plan.subject]))
+            self._board.show_state(lambda: describe_batches([plan.subject.endpoint]))
             self._board.price(player_prices(plan))
 
         show_stage()
@@ -309,7 +309,7 @@ class Stages:
 
     def _embedding_ahead(self) -> AbstractContextManager[EmbedAhead | None]:
         plan = self._plan
-        if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
+        if plan.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return nullcontext()
         return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._budget_meter)
 
@@ -327,7 +327,7 @@ class Stages:
         def show_stage() -> None:
             self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
             self._board.show_state(
-                lambda: describe_batches(judge.endpoint for judge in plan.judges.values())
+                lambda: describe_batches(judge.access.endpoint for judge in plan.judges.values())
             )
 
         show_stage()
@@ -360,7 +360,7 @@ class Stages:
         The scores of most settings compare no texts, so the map is empty.
         """
         plan = self._plan
-        if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
+        if plan.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
         requests = score_requests(plan, self.work.episodes, _packed(verdicts), judged)

@@ -7,9 +7,11 @@ from types import TracebackType
 
 from schemas.episode import Episode
 from schemas.errors import ParleyError
+from schemas.run import EmbedderIdentity
 from tasks.benchmarks.scores import Played, ScoreRequest
 from tasks.driver.ahead import Ahead
-from tasks.language.embedding import EmbedderAccess, open_embedder
+from tasks.language.access import ModelAccess
+from tasks.language.embedding import open_embedder
 from tasks.planning.plan import RunPlan
 from tasks.storage.ledger import SendLog
 from tasks.storage.staged_rows import context_of
@@ -19,7 +21,9 @@ from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder
 
 @asynccontextmanager
 async def opened_vectors(
-    plan: RunPlan, find_access: Callable[[], EmbedderAccess], budget_meter: BudgetMeter | None
+    plan: RunPlan,
+    find_access: Callable[[], ModelAccess[EmbedderIdentity]],
+    budget_meter: BudgetMeter | None,
 ) -> AsyncIterator[Vectors]:
     """Open the store of the run's vectors for the block."""
     assert plan.spec.embedder is not None
@@ -44,7 +48,7 @@ class EmbedAhead(Ahead):
     def __init__(
         self,
         plan: RunPlan,
-        find_access: Callable[[], EmbedderAccess],
+        find_access: Callable[[], ModelAccess[EmbedderIdentity]],
         budget_meter: BudgetMeter | None,
     ) -> None:
         super().__init__(plan, None)

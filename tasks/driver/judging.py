@@ -21,7 +21,7 @@ from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
+from tasks.planning.participants.concurrency import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
 from tasks.storage.journaling.segments import remove_segments
@@ -30,7 +30,7 @@ from tasks.storage.paid_calls import read_calls
 from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
-from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard
+from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
 
 V = TypeVar("V", TestVerdict, JudgeVerdict)
@@ -61,35 +61,20 @@ def judge_context(
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
-    limits = concurrency_by_endpoint(plan)
-    seats = {}
-    for rubric, judge in plan.judges.items():
-        who, request = judge.judge.judge, judge.request
-        seats[rubric] = JudgeSeat(
-            judge=judge.judge,
-            endpoint=place_of(who, judge.endpoint, served),
-            concurrency=max(1, limits[endpoint_of(who, judge.endpoint)] // workers),
-            check_served_model=request.check_served_model,
-            timeout_s=request.timeout_s,
-            patience_s=request.patience_s,
-        )
-    home, spec = plan.home, plan.spec
-    reworded = frozenset(
-        rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded
-    )
-    fsync, lake = plan.request.fsync, home.lake_at
-    invocation = secrets.token_hex(8)
+    rubrics = plan.benchmark.rubrics(plan.spec.setting)
     return JudgeContext(
-        str(home.path),
-        invocation,
-        plan.run_id,
-        spec.benchmark,
-        seats,
-        fsync,
-        budget_meter,
-        lake,
-        reworded,
-        calls,
+        home=str(plan.home.path),
+        invocation=secrets.token_hex(8),
+        spec=plan.spec,
+        judges={
+            rubric: access_in_worker(plan, judge.access, served, workers)
+            for rubric, judge in plan.judges.items()
+        },
+        fsync=plan.request.fsync,
+        budget_meter=budget_meter,
+        lake=plan.home.lake_at,
+        reworded=frozenset(rubric.name for rubric in rubrics if rubric.is_reworded),
+        calls=calls,
     )
 
 
@@ -115,7 +100,10 @@ class Judgements:
     @cached_property
     def _stored(self) -> Mapping[str, tuple[Judgement, bool]]:
         """Map each judgement id to (judgement, True if this run paid for it)."""
-        plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
+        plan, judges = (
+            self._plan,
+            {judge.access.label for judge in self._plan.judges.values()},
+        )
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         judgements: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
@@ -240,7 +228,7 @@ class Judgements:
                 "sample": item.episode.sample,
                 "turn": item.job.turn,
             }
-            judge = self._plan.judges[item.job.rubric].judge.judge.label
+            judge = self._plan.judges[item.job.rubric].access.label
             is_reused = name in self.paid_elsewhere or name in first
             yield from verdicts_of(
                 rubrics[item.job.rubric], judge, judgement, about, is_reused=is_reused
@@ -270,7 +258,7 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
     Two runs with a common text may need the same judgements.
     """
     return frozenset(
-        f"judgements of {plan.spec.benchmark} by {judge.judge.judge.label}"
+        f"judgements of {plan.spec.benchmark} by {judge.access.label}"
         for judge in plan.judges.values()
     )
 
@@ -280,7 +268,7 @@ def judge_shards(
 ) -> list[JudgeShard]:
     """Return small shards, with equal numbers of judgements per worker and new unique names."""
     attempt = secrets.token_hex(4)
-    widest = max((seat.concurrency for seat in context.seats.values()), default=1)
+    widest = max((judge.policy.concurrency for judge in context.judges.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
     return [
         JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
-from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, ModelIdentity
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.request_fields import fields_to_send
 from tasks.language.sends import OnSend, ignore_send
 
@@ -162,23 +162,9 @@ class EndpointEmbedder:
             await self._model.aclose()
 
 
-@dataclass(frozen=True)
-class EmbedderAccess:
-    """Endpoint and call policy of a run's embedder. Contains no key."""
-
-    identity: EmbedderIdentity
-    endpoint: ModelEndpoint
-    policy: CallPolicy
-
-    def shared_by(self, workers: int) -> "EmbedderAccess":
-        """Return the access of one of `workers` processes, with its share of the concurrency."""
-        share = max(1, self.policy.concurrency // workers)
-        return replace(self, policy=replace(self.policy, concurrency=share))
-
-
 def open_embedder(
     identity: EmbedderIdentity,
-    find_access: Callable[[], EmbedderAccess],
+    find_access: Callable[[], ModelAccess[EmbedderIdentity]],
     environ: Mapping[str, str] | None = None,
     *,
     on_send: OnSend = ignore_send,
@@ -193,25 +179,30 @@ def open_embedder(
     """
 
     def open_model() -> OpenAIModel:
-        access = find_access()
-        model = ModelIdentity(
-            provider=identity.provider, name=identity.name, revision=identity.revision
-        )
-        return OpenAIModel(
-            model, access.endpoint, policy=access.policy, environ=environ, on_send=on_send
-        )
+        return OpenAIModel(client_access(find_access()), environ=environ, on_send=on_send)
 
     return EndpointEmbedder(identity, open_model)
 
 
+def client_access(embedder: ModelAccess[EmbedderIdentity]) -> ModelAccess:
+    """Return the access with which an embedder's client sends requests."""
+    identity = ModelIdentity(
+        provider=embedder.identity.provider,
+        name=embedder.identity.name,
+        revision=embedder.identity.revision,
+    )
+    return ModelAccess(identity, embedder.endpoint, policy=embedder.policy)
+
+
 async def check_embedder(
-    identity: EmbedderIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+    access: ModelAccess[EmbedderIdentity], environ: Mapping[str, str] | None = None
 ) -> None:
     """Check an embedder.
 
     See `EndpointEmbedder.check`. Raises ConfigError if the key's variable is empty.
     """
-    embedder = open_embedder(identity, lambda: EmbedderAccess(identity, endpoint, _CHECK), environ)
+    checked = replace(access, policy=_CHECK)
+    embedder = open_embedder(access.identity, lambda: checked, environ)
     try:
         await embedder.check()
     finally:

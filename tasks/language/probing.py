@@ -2,21 +2,22 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from schemas.run import Sampling
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.language.endpoints.faults import shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.opening import check_endpoint
 from tasks.language.providers.registry import PROVIDERS
 
-_POLICY = CallPolicy(concurrency=1, connect_s=10.0, timeout_s=120.0, max_tries=3, patience_s=180.0)
+_POLICY = CallPolicy(concurrency=1, timeout_s=120.0, max_tries=3, retry_window_s=180.0)
 _SAMPLING = Sampling(temperature=0.0, top_p=0.9, max_tokens=1024, stop=("<END>",))
 _SENT = ("temperature", "top_p", "seed", "stop")
 _TOOL = ToolSpec(
@@ -71,7 +72,7 @@ class EndpointReport(Frozen):
     questions: tuple[Question, ...]
 
 
-async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> EndpointReport:
+async def probe_endpoint(access: ModelAccess) -> EndpointReport:
     """Send six small requests to an endpoint and describe it.
 
     Raises:
@@ -79,12 +80,12 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
         ModelUnavailable: The endpoint does not answer, or rejects the key, the model or the
             plainest request.
     """
-    if PROVIDERS.load(identity.provider).facts is None:
+    if PROVIDERS.load(access.identity.provider).facts is None:
         raise ConfigError(
-            f"model {identity.label}: only endpoints can be probed; write openai:MODEL@BASE_URL"
+            f"model {access.label}: only endpoints can be probed; write openai:MODEL@BASE_URL"
         )
-    await check_endpoint(identity, endpoint)
-    model = OpenAIModel(identity, endpoint, policy=_POLICY)
+    await check_endpoint(access)
+    model = OpenAIModel(replace(access, policy=_POLICY))
     try:
         return await _report(model)
     finally:

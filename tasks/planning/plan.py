@@ -21,9 +21,10 @@ from schemas.errors import UnknownName
 from schemas.lake.packed_rows import KeyedRows
 from schemas.lake.records import RunRecord
 from schemas.problem import Problem
-from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
+from schemas.run import EmbedderIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
+from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
@@ -64,10 +65,10 @@ class RunPlan:
         staged: Staged,
         dataset: PlayedDialogs,
         spec: RunSpec,
-        subject: ModelEndpoint,
-        simulator: ModelEndpoint | None,
+        subject: ModelAccess,
+        simulator: ModelAccess | None,
         judges: Mapping[str, PlannedJudge] = MappingProxyType({}),
-        embedder: ModelEndpoint | None = None,
+        embedder: ModelAccess[EmbedderIdentity] | None = None,
     ) -> None:
         self.request, self.home, self.benchmark = request, home, benchmark
         self.staged, self.dataset, self.spec = staged, dataset, spec
@@ -229,14 +230,14 @@ class RunPlan:
         return self.spec.sandbox != NO_SANDBOX
 
     @property
-    def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
-        """Models of all roles: (identity, endpoint, request)."""
+    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
+        """Models of all roles but the embedder, with their requests."""
         roles = (
-            (self.spec.subject, self.subject, self.request.model),
-            (self.spec.simulator, self.simulator, self.request.simulator),
-            *((judge.judge.judge, judge.endpoint, judge.request) for judge in self.judges.values()),
+            (self.subject, self.request.model),
+            (self.simulator, self.request.simulator),
+            *((judge.access, judge.request) for judge in self.judges.values()),
         )
-        return tuple((who, where, what) for who, where, what in roles if who and where and what)
+        return tuple((access, request) for access, request in roles if access and request)
 
     @property
     def audits(self) -> bool:
@@ -321,7 +322,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     resumed = resumed_spec(Lake(home.lake), request.resume)
-    subject = choose(request.model, resumed.subject if resumed else None, home)
+    before = resumed.subject if resumed else None
+    subject = choose(request.model, before, home, concurrency=request.concurrency)
     options = run_options(request, benchmark, setting, subject.identity, resumed, home)
     episode_options, scoring_options = benchmark.split_options(setting, options)
     simulator = choose_simulator(request, benchmark, setting, resumed, home)
@@ -369,9 +371,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
-    user, vectors = (choice.endpoint if choice else None for choice in (simulator, embedder))
     plan = RunPlan(
-        request, home, benchmark, staged, dataset, spec, subject.endpoint, user, judges, vectors
+        request, home, benchmark, staged, dataset, spec, subject, simulator, judges, embedder
     )
     require_batchable(request, lambda: plan.dues)
     plan.find_evidence()

@@ -206,9 +206,7 @@ async def _play_with_agent(
             "what its programs run in is not there, or is of another release",
         )
     spec = context.spec
-    subject = RememberingModel(
-        run.model(spec.subject, context.subject, context.subject_concurrency, SUBJECT), paid
-    )
+    subject = RememberingModel(run.model(context.subject, SUBJECT), paid)
     try:
         async with _begun(run, spec, subject, opening) as make_seat:
             return await play_dialogue(
@@ -254,11 +252,8 @@ def _cast(
 ) -> Cast:
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
-    if spec.simulator is not None and context.simulator is not None:
-        opened = run.model(
-            spec.simulator, context.simulator, context.simulator_concurrency, SIMULATOR
-        )
-        simulator = RememberingModel(opened, paid)
+    if context.simulator is not None:
+        simulator = RememberingModel(run.model(context.simulator, SIMULATOR), paid)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),

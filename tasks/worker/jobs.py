@@ -14,11 +14,11 @@ from schemas.dialog import Dialog
 from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import Episode, Step
 from schemas.problem import Problem
-from schemas.run import ModelEndpoint, RubricJudge, RunSpec
+from schemas.run import EmbedderIdentity, RunSpec, Sampling
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.program_runs import TestRun
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import Completion, Message
-from tasks.language.embedding import EmbedderAccess
 from tasks.storage.home import Home, find_home
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
@@ -52,12 +52,10 @@ class RunContext:
         lake: Folder or URL of the lake, if it is not in the home.
         invocation: Name of the driver's invocation and attempt. Only the worker that holds a
             shard's lease in the current attempt may write results of the shard.
+        subject: Access to the subject, with the concurrency of one worker process.
+        simulator: Access to the simulator. If both use one endpoint, they share one limit.
         concurrency: Maximum number of episodes in progress in one worker process. Each has at most
             one request in flight.
-        subject_concurrency: Maximum number of requests in flight to the subject's endpoint, per
-            worker process.
-        simulator_concurrency: Maximum number of requests in flight to the simulator's endpoint, per
-            worker process. If subject and simulator use one endpoint, they share one limit.
         shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
             smaller than the number of workers.
         staged: Name of the lake's parts with the dataset's dialogs and problems.
@@ -72,20 +70,15 @@ class RunContext:
     home: str
     invocation: str
     spec: RunSpec
-    subject: ModelEndpoint
-    simulator: ModelEndpoint | None
+    subject: ModelAccess
+    simulator: ModelAccess | None
     concurrency: int
-    subject_concurrency: int
-    simulator_concurrency: int
     environment: str
     staged: str
     shards_at_once: int | None = None
     programs: int = 1
     fsync: bool = False
-    check_served_model: bool = True
-    timeout_s: float = 300.0
-    patience_s: float = 300.0
-    embedder: EmbedderAccess | None = None
+    embedder: ModelAccess[EmbedderIdentity] | None = None
     budget_meter: BudgetMeter | None = None
     calls: CallLog | None = None
     lake: str | None = None
@@ -213,28 +206,15 @@ class AuditShard:
 
 
 @dataclass(frozen=True)
-class JudgeSeat:
-    """Judge of one rubric, with its endpoint and the concurrency per worker process."""
-
-    judge: RubricJudge
-    endpoint: ModelEndpoint
-    concurrency: int
-    check_served_model: bool = True
-    timeout_s: float = 300.0
-    patience_s: float = 300.0
-
-
-@dataclass(frozen=True)
 class JudgeContext:
     """Facts that all judgements of a run share."""
 
     home: str
     invocation: str
     """See `RunContext.invocation`."""
-    run_id: str
-    benchmark: str
-    seats: Mapping[str, JudgeSeat]
-    """Judge of each rubric."""
+    spec: RunSpec
+    judges: Mapping[str, ModelAccess]
+    """Access to each rubric's judge, with the concurrency of one worker process."""
     fsync: bool = False
     budget_meter: BudgetMeter | None = None
     """Meter that enforces the budget caps of the invocation; None without caps."""
@@ -248,6 +228,16 @@ class JudgeContext:
     def place(self) -> Home:
         """Return the home as this process sees it."""
         return home_seen_by_worker(self.home, self.lake)
+
+    @cached_property
+    def run_id(self) -> str:
+        """Return the spec's run id, computed once."""
+        return self.spec.run_id
+
+    @cached_property
+    def samplings(self) -> Mapping[str, Sampling]:
+        """Map each rubric to its judge's sampling."""
+        return {judge.rubric: judge.sampling for judge in self.spec.judges}
 
     @property
     def key(self) -> str:

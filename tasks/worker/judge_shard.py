@@ -45,35 +45,29 @@ class JudgeState:
 
     def rubric(self, name: str) -> Rubric:
         """Return the benchmark's rubric of this name."""
-        judging = BENCHMARKS.load(self.context.benchmark).judging
+        judging = BENCHMARKS.load(self.context.spec.benchmark).judging
         assert judging is not None, (
-            f"{self.context.benchmark} has no rubrics, and was asked for judgements"
+            f"{self.context.spec.benchmark} has no rubrics, and was asked for judgements"
         )
         return replace(judging.rubrics[name], is_reworded=name in self.context.reworded)
 
-    def model(self, rubric: str, seat: str) -> ChatModel:
+    def model(self, rubric: str, role: str) -> ChatModel:
         """Return the open model that judges by a rubric.
 
         Args:
             rubric: Name of the rubric.
-            seat: JUDGE, or DRIFT for drift cases, whose requests are not counted for the run.
+            role: JUDGE, or DRIFT for drift cases, whose requests are not counted for the run.
         """
-        if (rubric, seat) not in self._models:
-            judge = self.context.seats[rubric]
+        if (rubric, role) not in self._models:
             opened = open_model(
-                judge.judge.judge,
-                judge.endpoint,
-                concurrency=judge.concurrency,
-                check_served_model=judge.check_served_model,
-                timeout_s=judge.timeout_s,
-                patience_s=judge.patience_s,
-                on_send=ignore_send if seat == DRIFT else self.sends.count,
+                self.context.judges[rubric],
+                on_send=ignore_send if role == DRIFT else self.sends.count,
             )
             self._opened[rubric] = opened
-            self._models[rubric, seat] = metered(
+            self._models[rubric, role] = metered(
                 opened, self.context.budget_meter, asks_anyway=True
             )
-        return logged(self._models[rubric, seat], self.context.calls, f"{seat} {rubric}")
+        return logged(self._models[rubric, role], self.context.calls, f"{role} {rubric}")
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
         """Return pairs of `judge RUBRIC` and known endpoint properties of the judges in use."""
@@ -116,8 +110,8 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     return result
 
 
-async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> ShardResult:
-    outcomes = await asyncio.gather(*(_judge(state, job, seat) for job in jobs))
+async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], role: str) -> ShardResult:
+    outcomes = await asyncio.gather(*(_judge(state, job, role) for job in jobs))
     faults = [fault for fault in outcomes if isinstance(fault, InfraError)]
     lost = [fault.n_calls for fault in faults if isinstance(fault, ModelUnavailable)]
     n_cut = sum(isinstance(outcome, BudgetSpent) for outcome in outcomes)
@@ -133,26 +127,26 @@ async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> 
     )
 
 
-async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraError | BudgetSpent:
+async def _judge(state: JudgeState, job: JudgeJob, role: str) -> int | InfraError | BudgetSpent:
     """Request a judgement. Return the number of requests, or the fault or cap that prevented it."""
     rubric = state.rubric(job.rubric)
     request = ChatRequest(
         messages=job.messages,
-        sampling=state.context.seats[job.rubric].judge.sampling,
+        sampling=state.context.samplings[job.rubric],
         seed=0,
         problem_id=job.problem_id,
         turn=job.turn,
         sample=job.sample,
         dialog_id=job.dialog_id,
         answer_schema=rubric.schema,
-        rubric=f"{state.context.benchmark}.{job.rubric}",
+        rubric=f"{state.context.spec.benchmark}.{job.rubric}",
     )
     try:
         if state.context.budget_meter:
             state.context.budget_meter.check()
         judgement = await state.judgements.find(
             job.judgement_id,
-            lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id),
+            lambda: ask_judge(state.model(job.rubric, role), rubric, request, job.judgement_id),
         )
     except BudgetSpent as spent:
         return spent
@@ -162,7 +156,7 @@ async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraErro
     state.count(STAGE, episodes=1, output_tokens=judgement.output_tokens or 0)
     if state.context.calls:
         state.context.calls.answered(
-            f"{seat} {job.rubric}",
+            f"{role} {job.rubric}",
             turns=1,
             calls=judgement.n_calls,
             input_tokens=judgement.input_tokens,

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
-from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
 from tasks.storage.files.environments import Environments
@@ -66,8 +66,8 @@ class RunState:
         """Limit of the episodes in progress. Begun episodes start before new episodes."""
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
-        self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
-        self._opened: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
+        self._models: dict[ModelAccess, ChatModel] = {}
+        self._opened: dict[ModelAccess, ChatModel] = {}
         self._problems: dict[str, list[Problem]] = {}
         self._stopped: Exception | None = None
 
@@ -130,45 +130,34 @@ class RunState:
         """Return the Docker images of the run's episodes in this process."""
         return RunImages(self.context, self._count)
 
-    def model(
-        self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str
-    ) -> ChatModel:
-        """Return the open model of a seat (subject or simulator).
-
-        The model has at most `concurrency` requests in flight.
-        """
+    def model(self, access: ModelAccess, role: str) -> ChatModel:
+        """Return the open model of a role (subject or simulator)."""
         from tasks.language.opening import open_model
 
-        if (identity, endpoint) not in self._models:
+        if access not in self._models:
             benchmark = BENCHMARKS.load(self.context.spec.benchmark)
             opened = open_model(
-                identity,
-                endpoint,
-                concurrency=concurrency,
+                access,
                 gold=lambda problem_id, turn: benchmark.play.gold_answer(
                     problem=self._problems[problem_id][0], turn=turn
                 ),
-                check_served_model=self.context.check_served_model,
-                timeout_s=self.context.timeout_s,
-                patience_s=self.context.patience_s,
                 on_send=self.sends.count,
             )
-            self._opened[identity, endpoint] = opened
-            self._models[identity, endpoint] = metered(opened, self.context.budget_meter)
-        return logged(self._models[identity, endpoint], self.context.calls, seat)
+            self._opened[access] = opened
+            self._models[access] = metered(opened, self.context.budget_meter)
+        return logged(self._models[access], self.context.calls, role)
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
         """Return pairs of role and known endpoint properties of the models in use."""
         from tasks.language.opening import profile_of
 
-        spec = self.context.spec
         profiles: list[tuple[str, EndpointProfile]] = []
-        for (identity, _), model in tuple(self._opened.items()):
+        for access, model in tuple(self._opened.items()):
             if (profile := profile_of(model)) is not None:
                 profiles += [
                     (role, profile)
                     for role in ("subject", "simulator")
-                    if getattr(spec, role) == identity
+                    if getattr(self.context, role) == access
                 ]
         return tuple(profiles)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tests.fixtures.model_server import ModelServer, model_server
 
 IDENTITY = ModelIdentity(provider="openai", name="mock", revision="r1")
@@ -54,9 +54,11 @@ async def watch(server: ModelServer, load: Load) -> list[Row]:
     s.
     """
     model = OpenAIModel(
-        IDENTITY,
-        ModelEndpoint(base_url=server.base_url),
-        policy=CallPolicy(concurrency=load.concurrency),
+        ModelAccess(
+            IDENTITY,
+            ModelEndpoint(base_url=server.base_url),
+            policy=CallPolicy(concurrency=load.concurrency),
+        ),
         environ={},
     )
     numbers = itertools.count()

@@ -28,8 +28,7 @@ import psutil
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.outage import CallPolicy
+from tasks.language.embedding import open_embedder
 from tasks.language.model_spec import REMEDY, parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 from tasks.storage.parquet_store import Lake
@@ -131,11 +130,9 @@ def turns(n: int) -> None:
     texts = _texts(n)
     with (
         tempfile.TemporaryDirectory() as place,
-        embedding_server(chosen.identity, chosen.endpoint, Path(place)) as url,
+        embedding_server(chosen, Path(place)) as url,
     ):
-        access = EmbedderAccess(
-            chosen.identity, ModelEndpoint(base_url=url), CallPolicy(concurrency=8)
-        )
+        access = chosen.at(ModelEndpoint(base_url=url)).limited(8)
 
         async def embed() -> int:
             vectors = Vectors(

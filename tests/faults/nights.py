@@ -22,8 +22,8 @@ from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
-from tasks.language import opening
-from tasks.language.endpoints.outage import CallPolicy
+from tasks.language.access import CallPolicy
+from tasks.planning.participants import choice
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -162,7 +162,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     """Few and short pauses between tries and attempts: nothing else of how endpoints are called
     changes.
     """
-    monkeypatch.setattr(opening, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
+    monkeypatch.setattr(choice, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 
 

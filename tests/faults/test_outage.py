@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from schemas.errors import ModelUnavailable
+from tasks.language.access import CallPolicy, OutagePolicy
 from tasks.language.chat_model import Completion
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy, OutagePolicy
 from tests.fixtures.misbehaviour import MISBEHAVIOUR
 from tests.fixtures.model_server import ModelServer, Reply, default_answer, model_server
 from tests.tasks.language.requests import ask, model_on

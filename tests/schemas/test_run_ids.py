@@ -70,16 +70,10 @@ def test_every_field_of_a_run_is_on_one_side():
     assert not EPISODE & RUN_ONLY
 
 
-NAMED = {"profile"}
-"""An endpoint's profile that a user names is part of the model's identity; one that is found out is
-not.
-"""
-
-
 def test_addresses_keys_and_sizes_are_no_part_of_a_run():
     names = {name for path in leaves(RunSpec) for name in path}
     assert not names & (
-        (set(ModelEndpoint.model_fields) - NAMED)
+        set(ModelEndpoint.model_fields)
         | {"limit", "concurrency", "shard_size", "url", "port", "api_key", "resume"}
     )
     assert ModelEndpoint not in _models_inside(RunSpec)

@@ -304,7 +304,7 @@ def test_pages_show_it_and_run_nothing(played: PlayedRun) -> None:
 def test_an_export_gives_the_answers_back(played: PlayedRun, tmp_path: Path) -> None:
     out = tmp_path / "exported.jsonl"
     n_answers = export_recording(played.home, played.reports[0].run_id, out)
-    before = load_recording(Path(str(played.plan.subject.path)))
+    before = load_recording(Path(str(played.plan.subject.endpoint.path)))
     assert dict(load_recording(out).answers) == dict(before.answers)
     assert len(before.answers) == n_answers == len(out.read_bytes().splitlines())
 

@@ -163,7 +163,7 @@ def test_its_pace_beside_vllm_s_own_benchmark(night: Path, tmp_path: Path) -> No
         round(found[name] / n)
         for name in ("prefix_cache_hits", "prefix_cache_queries", "output_tokens")
     )
-    with serving(choice.identity, choice.endpoint, settings, None, tmp_path) as place:
+    with serving(choice, settings, None, tmp_path) as place:
         assert place.base_url is not None
         lengths = (
             "--random-prefix-len",

@@ -53,10 +53,8 @@ def print_profile(
     from tasks.planning.request import ModelRequest
 
     headers = parse_options(header or [], "--header", "NAME=ENV_VARIABLE")
-    choice = choose(
-        ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile), None
-    )
-    report = asyncio.run(probe_endpoint(choice.identity, choice.endpoint))
+    request = ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile)
+    report = asyncio.run(probe_endpoint(choose(request, None, concurrency=1)))
     if json_output:
         typer.echo(report.model_dump_json(indent=1))
     else:

@@ -65,9 +65,8 @@ def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator
 
 def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> RoleRequests:
     """Return the requests to the judge of a rubric."""
-    return RoleRequests(
-        "judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls
-    )
+    judge = plan.judges[rubric]
+    return RoleRequests("judge", judge.access.identity, judge.request, calls)
 
 
 def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
@@ -123,7 +122,8 @@ def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -
 def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Sequence[float]:
     """Return the assumed input tokens of each judgement."""
     prompt_tokens = _tokens(rubric.prompt + rubric.form)
-    if sends_nothing(plan.judges[rubric.name].judge.judge, plan.judges[rubric.name].request):
+    judge = plan.judges[rubric.name]
+    if sends_nothing(judge.access.identity, judge.request):
         return ()
     turns, shown = _answered_rounds(plan, episode), 0.0
     user_tokens = _user_tokens(plan, episode)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flows.night.preflight.missing_packages import require_packages
 from flows.night.preflight.served_models import require_same_models
@@ -16,8 +16,9 @@ from sandbox.interface import Sandbox
 from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
 from schemas.errors import ConfigError
 from schemas.problem import Problem, SuiteKind
-from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity
 from tasks.dialogue.agents.registry import AGENTS
+from tasks.language.access import ModelAccess
 from tasks.language.providers.contract import Check
 from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
@@ -80,12 +81,10 @@ def preflight(plan: RunPlan) -> None:
             message says what to fix.
     """
     require_trees_are_met(plan)
-    endpoints = {identity: endpoint for identity, endpoint, _ in plan.models}
-    if plan.spec.embedder is not None and plan.embedder is not None:
-        _check_embedder(
-            plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None
-        )
-    for identity in endpoints:
+    if plan.embedder is not None:
+        _check_embedder(plan.embedder, in_play=plan.spec.embedder_in_play is not None)
+    for access, _ in plan.models:
+        identity = access.identity
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
                 f"model {identity.label} is served on this machine's loopback, but"
@@ -110,9 +109,9 @@ def preflight(plan: RunPlan) -> None:
             for line in toolchain_warnings(sandbox, problems):
                 print(line, file=sys.stderr)
     if pending:
-        _check_endpoints(endpoints)
+        _check_endpoints(access for access, _ in plan.models)
     elif _has_pending_judgements(plan):
-        _check_endpoints({judge.judge.judge: judge.endpoint for judge in plan.judges.values()})
+        _check_endpoints(judge.access for judge in plan.judges.values())
 
 
 def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
@@ -158,27 +157,29 @@ def preflight_build(plan: BuildPlan) -> None:
     """
     if plan.construction.runs_programs:
         plan.sandbox.check()
-    if plan.spec.embedder is not None and plan.embedder is not None:
-        _check_embedder(plan.spec.embedder, plan.embedder, in_play=False)
-    _check_endpoints({identity: endpoint for identity, endpoint, _ in plan.models})
+    if plan.embedder is not None:
+        _check_embedder(plan.embedder, in_play=False)
+    _check_endpoints(access for access, _ in plan.models)
 
 
-def _check_endpoints(endpoints: Mapping[ModelIdentity, ModelEndpoint]) -> None:
-    for identity, endpoint in endpoints.items():
-        check = PROVIDERS.load(identity.provider).check
+def _check_endpoints(accesses: Iterable[ModelAccess]) -> None:
+    """Check the models. Of several accesses to one model, the last one is checked."""
+    for access in {access.identity: access for access in accesses}.values():
+        check = PROVIDERS.load(access.identity.provider).check
         if check is not None:
-            asyncio.run(_run_check(check, identity, endpoint))
+            asyncio.run(_run_check(check, access))
 
 
-async def _run_check(check: Check, identity: ModelIdentity, endpoint: ModelEndpoint) -> None:
-    await check(identity, endpoint, os.environ)
+async def _run_check(check: Check, access: ModelAccess) -> None:
+    await check(access, os.environ)
 
 
-def _check_embedder(identity: EmbedderIdentity, endpoint: ModelEndpoint, *, in_play: bool) -> None:
+def _check_embedder(access: ModelAccess[EmbedderIdentity], *, in_play: bool) -> None:
     from tasks.language.embedding import check_embedder
 
+    identity = access.identity
     if identity.is_hosted:
-        asyncio.run(check_embedder(identity, endpoint, os.environ))
+        asyncio.run(check_embedder(access, os.environ))
     elif in_play and os.environ.get(ADDRESS_VARIABLE):
         raise ConfigError(
             f"embedder {identity.label} is served on this machine's loopback, but"

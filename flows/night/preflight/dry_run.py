@@ -143,40 +143,29 @@ def _audits_at_most(plan: RunPlan) -> int | None:
 def _keys_not_set(
     plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]
 ) -> tuple[tuple[str, str], ...]:
-    endpoints = (
-        [(plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)]
-        if of_players
-        else []
-    )
-    endpoints += [
-        (plan.judges[rubric].judge.judge, plan.judges[rubric].endpoint) for rubric in of_judges
-    ]
+    players = (plan.subject, plan.simulator) if of_players else ()
     needed = {
-        (name, identity.label): None
-        for identity, endpoint in endpoints
-        if identity is not None and endpoint is not None
-        for name in PROVIDERS.load(identity.provider).secret_variables(endpoint)
+        (name, access.label): None
+        for access in (*players, *(plan.judges[rubric].access for rubric in of_judges))
+        if access is not None
+        for name in PROVIDERS.load(access.identity.provider).secret_variables(access.endpoint)
     }
-    embedder = plan.spec.embedder if of_players else None
-    if embedder is not None and plan.embedder is not None and embedder.is_hosted:
-        needed |= {(name, embedder.label): None for name in secret_variables(plan.embedder)}
+    embedder = plan.embedder if of_players else None
+    if embedder is not None and embedder.identity.is_hosted:
+        variables = secret_variables(embedder.endpoint)
+        needed |= {(name, embedder.label): None for name in variables}
     return tuple((name, model) for name, model in needed if not os.environ.get(name, "").strip())
 
 
 def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[str, ...]:
     players = [plan.spec.subject, plan.spec.simulator] if of_players else []
-    needed = (*players, *(plan.judges[rubric].judge.judge for rubric in of_judges))
+    needed = (*players, *(plan.judges[rubric].access.identity for rubric in of_judges))
     shown: Counter[str] = Counter()
-    for identity, endpoint, request in plan.models:
-        commands = PROVIDERS.load(identity.provider).serve_commands
-        if identity in needed and commands is not None:
-            shown |= Counter(
-                commands(
-                    ServeRequest(
-                        identity, endpoint, request.serve, request.revision, plan.home.logs
-                    )
-                )
-            )
+    for access, request in plan.models:
+        commands = PROVIDERS.load(access.identity.provider).serve_commands
+        if access.identity in needed and commands is not None:
+            wanted = ServeRequest(access, request.serve, request.revision, plan.home.logs)
+            shown |= Counter(commands(wanted))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
 
 

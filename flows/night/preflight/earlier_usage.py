@@ -212,7 +212,7 @@ def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
 
 
 def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
-    judge, usages = plan.judges[rubric].judge.judge.label, dict[str, tuple[bool, int, int]]()
+    judge, usages = plan.judges[rubric].access.label, dict[str, tuple[bool, int, int]]()
     names = ["rubric", "judge", "judgement_id", "n_calls", "input_tokens", "output_tokens"]
     for part in _newest_parts(plan, "judge_verdicts"):
         for row in plan.lake.read_arrow("judge_verdicts", [part], names).to_pylist():

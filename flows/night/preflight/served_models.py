@@ -15,7 +15,9 @@ from pathlib import Path
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
-from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
+from schemas.run import ModelIdentity
+from tasks.language.access import ModelAccess
+from tasks.language.embedding import client_access
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
@@ -26,12 +28,11 @@ ADDRESS, OWNER = "base_url", "owned_by"
 
 
 @dataclass(frozen=True)
-class _Seat:
-    """Model in one role of a run, and the endpoint that serves it."""
+class _RoleModel:
+    """Model in one role of a run."""
 
     role: str
-    identity: ModelIdentity | EmbedderIdentity
-    endpoint: ModelEndpoint
+    access: ModelAccess
     is_stated: bool
     """True if the user states a revision, which identifies the weights."""
 
@@ -46,15 +47,15 @@ def require_same_models(plan: RunPlan) -> None:
         ConfigError: An endpoint serves another model under the same name. The message names the
             differences and the remedy.
     """
-    for seat in _seats(plan):
-        facts = None if seat.is_stated else _current_facts(seat)
+    for model in _role_models(plan):
+        facts = None if model.is_stated else _current_facts(model)
         if facts is None:
             continue
-        path = _path(plan.home, seat.identity)
+        path = _path(plan.home, model.access.identity)
         if (stored := _read(path)) is None:
             replace_file(path, json.dumps(facts, sort_keys=True, indent=1).encode())
         elif changes := differences(stored, facts):
-            raise ConfigError(_changed_model_message(seat, changes))
+            raise ConfigError(_changed_model_message(model, changes))
 
 
 def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
@@ -64,9 +65,9 @@ def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
     such as `base_url http://host/v1, owned_by vllm`. Models without stored facts are left out.
     """
     stored = (
-        (seat.role, _read(_path(plan.home, seat.identity)))
-        for seat in _seats(plan)
-        if not seat.is_stated
+        (model.role, _read(_path(plan.home, model.access.identity)))
+        for model in _role_models(plan)
+        if not model.is_stated
     )
     lines = (
         (role, ", ".join(f"{name} {value}" for name, value in facts.items()))
@@ -91,14 +92,12 @@ def differences(stored: Facts, current: Facts) -> tuple[str, ...]:
     )
 
 
-def _seats(plan: RunPlan) -> Iterator[_Seat]:
-    models = [
-        (identity, endpoint, request)
-        for identity, endpoint, request in plan.models
-        if PROVIDERS.load(identity.provider).facts
-    ]
-    judges = [judge.judge.judge for judge in plan.judges.values()]
-    for identity, endpoint, request in models:
+def _role_models(plan: RunPlan) -> Iterator[_RoleModel]:
+    judges = [judge.access.identity for judge in plan.judges.values()]
+    for access, request in plan.models:
+        identity = access.identity
+        if PROVIDERS.load(identity.provider).facts is None:
+            continue
         role = (
             "judge"
             if identity in judges
@@ -107,30 +106,22 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
             else "subject"
         )
         role = "subject" if identity == plan.spec.subject else role
-        yield _Seat(role, identity, endpoint, request.revision is not None)
-    embedder, request = plan.spec.embedder, plan.request.embedder
-    if (
-        embedder is not None
-        and plan.embedder is not None
-        and request is not None
-        and embedder.is_hosted
-    ):
-        yield _Seat("embedder", embedder, plan.embedder, request.revision is not None)
+        yield _RoleModel(role, access, request.revision is not None)
+    embedder, request = plan.embedder, plan.request.embedder
+    if embedder is not None and request is not None and embedder.identity.is_hosted:
+        yield _RoleModel("embedder", client_access(embedder), request.revision is not None)
 
 
-def _current_facts(seat: _Seat) -> Facts | None:
+def _current_facts(model: _RoleModel) -> Facts | None:
     import asyncio
 
-    read_facts = PROVIDERS.load(seat.identity.provider).facts
-    model = ModelIdentity(
-        provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision
-    )
+    read_facts = PROVIDERS.load(model.access.identity.provider).facts
     with suppress(ParleyError):  # A missing key or a dead endpoint is reported when it is needed.
-        return asyncio.run(read_facts(model, seat.endpoint, os.environ)) if read_facts else None
+        return asyncio.run(read_facts(model.access, os.environ)) if read_facts else None
     return None
 
 
-def _path(home: Home, identity: ModelIdentity | EmbedderIdentity) -> Path:
+def _path(home: Home, identity: ModelIdentity) -> Path:
     return home.served_models / f"{content_id([identity.label, identity.revision])}.json"
 
 
@@ -142,11 +133,11 @@ def _read(path: Path) -> Facts | None:
         return None  # The model is new or the file is damaged. The caller writes it.
 
 
-def _changed_model_message(seat: _Seat, changes: tuple[str, ...]) -> str:
-    option = "--revision" if seat.role == "subject" else f"--{seat.role}-revision"
+def _changed_model_message(model: _RoleModel, changes: tuple[str, ...]) -> str:
+    option = "--revision" if model.role == "subject" else f"--{model.role}-revision"
     return (
-        f"{seat.role} {plain_line(seat.identity.label)}: its endpoint now serves another model"
+        f"{model.role} {plain_line(model.access.label)}: its endpoint now serves another model"
         f" under this name ({plain_line('; '.join(changes))}), and dialogues of the earlier model"
         f" are stored. Name the new weights with {option} NAME (`revision` in a configuration"
-        f" file), or pass {option} {seat.identity.revision} if the weights did not change"
+        f" file), or pass {option} {model.access.identity.revision} if the weights did not change"
     )

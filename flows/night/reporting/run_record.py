@@ -244,7 +244,7 @@ def failed_report(
 def _has_prices(plan: RunPlan) -> bool:
     """Return True if all token prices are known and at least one model costs by tokens."""
     return (
-        sum_usd(role_cost(plan, identity, request) for identity, _, request in plan.models)
+        sum_usd(role_cost(plan, access.identity, request) for access, request in plan.models)
         is not None
     )
 

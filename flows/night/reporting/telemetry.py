@@ -220,23 +220,18 @@ class _Seat:
 
 def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
     """Yield (name, seat) for each model in one role of the run. Workers' logs use the name."""
-    seats = [(SUBJECT, SUBJECT, plan.spec.subject, plan.subject, plan.request.model)]
-    if (
-        plan.spec.simulator is not None
-        and plan.simulator is not None
-        and plan.request.simulator is not None
-    ):
-        seats.append(
-            (SIMULATOR, SIMULATOR, plan.spec.simulator, plan.simulator, plan.request.simulator)
-        )
+    seats = [(SUBJECT, SUBJECT, plan.subject, plan.request.model)]
+    if plan.simulator is not None and plan.request.simulator is not None:
+        seats.append((SIMULATOR, SIMULATOR, plan.simulator, plan.request.simulator))
     for rubric, judge in plan.judges.items():
         seats += [
-            (f"{JUDGE} {rubric}", JUDGE, judge.judge.judge, judge.endpoint, judge.request),
-            (f"{DRIFT} {rubric}", "judge_drift", judge.judge.judge, judge.endpoint, judge.request),
+            (f"{JUDGE} {rubric}", JUDGE, judge.access, judge.request),
+            (f"{DRIFT} {rubric}", "judge_drift", judge.access, judge.request),
         ]
-    for seat, role, identity, endpoint, request in seats:
+    for seat, role, access, request in seats:
+        identity = access.identity
         attributes = {
-            "parley.endpoint": _address(identity.provider, endpoint.base_url),
+            "parley.endpoint": _address(identity.provider, access.endpoint.base_url),
             "parley.role": role,
             "parley.model": identity.label,
             "parley.setting": plan.request.benchmark.name,

@@ -4,16 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.batch_desk import BatchDesk
 from tasks.language.endpoints.batch_files import BatchPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.sends import OnSend, ignore_send
 
-PATIENCE_S = 7 * 86_400.0
+RETRY_WINDOW_S = 7 * 86_400.0
 """Seconds after the first try of a request after which no new try starts."""
 
 
@@ -25,11 +24,9 @@ class BatchModel(OpenAIModel):
 
     def __init__(
         self,
-        identity: ModelIdentity,
-        endpoint: ModelEndpoint,
+        access: ModelAccess,
         folder: Path,
         *,
-        policy: CallPolicy | None = None,
         batches: BatchPolicy | None = None,
         environ: Mapping[str, str] | None = None,
         on_send: OnSend = ignore_send,
@@ -37,15 +34,13 @@ class BatchModel(OpenAIModel):
         """Open the model. Raises ConfigError if the key's variable is not set.
 
         Args:
-            identity: Identity of the model.
-            endpoint: Endpoint of the model.
+            access: Access to the model.
             folder: Folder with the files of running batches.
-            policy: Limits and waits of calls.
             batches: Policy for batches.
             environ: Environment variables.
             on_send: See `OpenAIModel`. A line of a batch counts as one sent request.
         """
-        super().__init__(identity, endpoint, policy=policy, environ=environ, on_send=on_send)
+        super().__init__(access, environ=environ, on_send=on_send)
         self._folder, self._batches = folder, batches
         self._desk: BatchDesk | None = None
 

@@ -18,9 +18,10 @@ from urllib.parse import urlencode, urlsplit
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError
+from tasks.language.access import CallPolicy
 from tasks.language.endpoints.addresses import OPENAI_URL
 from tasks.language.endpoints.concurrency import AdaptiveLimit
-from tasks.language.endpoints.outage import OutagePolicy, OutageWatch
+from tasks.language.endpoints.outage import OutageWatch
 from tasks.language.endpoints.wire import json_bytes
 
 if TYPE_CHECKING:
@@ -188,9 +189,7 @@ def join_pool(
     url: str,
     key: str | None,
     *,
-    concurrency: int,
-    connect_s: float,
-    outage: OutagePolicy,
+    policy: CallPolicy,
     ca_file: str | None = None,
     headers: Mapping[str, str] = _NO_HEADERS,
     query: tuple[tuple[str, str], ...] = (),
@@ -200,9 +199,7 @@ def join_pool(
     Args:
         url: Base URL of the endpoint.
         key: Key of the endpoint, if any.
-        concurrency: Maximum number of requests in flight.
-        connect_s: Time limit in seconds of a connection.
-        outage: Policy for outages.
+        policy: Limits of the calls. The pool uses `concurrency`, `connect_s` and `outage`.
         ca_file: PEM file of certificate authorities to trust in addition to the usual ones.
         headers: Additional headers of each request, with their values.
         query: Parameters appended to the path of each request.
@@ -210,11 +207,12 @@ def join_pool(
     Raises:
         ConfigError: `ca_file` cannot be used.
     """
+    concurrency, outage = policy.concurrency, policy.outage
     pools = _POOLS.setdefault(asyncio.get_running_loop(), {})
     account = hashlib.sha256(repr((url, key, *sorted(headers.items()))).encode()).hexdigest()
-    name = repr((account, concurrency, connect_s, outage, ca_file, query))
+    name = repr((account, concurrency, policy.connect_s, outage, ca_file, query))
     if name not in pools:
-        session = _session(url, key, ca_file, headers, concurrency=concurrency, connect_s=connect_s)
+        session = _session(url, key, ca_file, headers, policy)
         beside = [pool for pool in pools.values() if pool.account == account]
         limit = beside[0].limit if beside else AdaptiveLimit(concurrency)
         watch = next(
@@ -252,18 +250,16 @@ def _session(
     key: str | None,
     ca_file: str | None,
     extra: Mapping[str, str],
-    *,
-    concurrency: int,
-    connect_s: float,
+    policy: CallPolicy,
 ) -> "ClientSession":
     """Return the session of all requests, with the SDK's authorization and no server cookies."""
     import aiohttp
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)
+            limit=policy.concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)
         ),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=policy.connect_s),
         headers={
             "Accept": "application/json",
             "Content-Type": "application/json",

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.endpoints.addresses import (
     endpoint_url,
@@ -29,7 +29,7 @@ from tasks.language.endpoints.completions import completion_of, thought_of
 from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
 from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
 from tasks.language.endpoints.named_profiles import adapt
-from tasks.language.endpoints.outage import CallPolicy, OutageWatch
+from tasks.language.endpoints.outage import OutageWatch
 from tasks.language.endpoints.reasoning import Thought
 from tasks.language.endpoints.tool_text import with_tools_as_text
 from tasks.language.endpoints.wire import is_plausible_name, observed, request_body
@@ -65,10 +65,8 @@ class OpenAIModel:
 
     def __init__(
         self,
-        identity: ModelIdentity,
-        endpoint: ModelEndpoint,
+        access: ModelAccess,
         *,
-        policy: CallPolicy | None = None,
         environ: Mapping[str, str] | None = None,
         on_send: OnSend = ignore_send,
     ) -> None:
@@ -76,10 +74,10 @@ class OpenAIModel:
 
         `on_send` is called for each sent request once it has ended, and so counts the sends.
         """
-        self.identity = identity
+        endpoint, self._policy = access.endpoint, access.policy
+        self.identity = access.identity
         self.url = endpoint_url(endpoint)
-        self._name = endpoint.served_name or identity.name
-        self._policy = policy or CallPolicy()
+        self._name = endpoint.served_name or access.identity.name
         self._key_variable = key_variable(endpoint)
         self._key = resolve_key(endpoint, environ)
         self._headers, self._query = resolve_headers(endpoint, environ), endpoint.query
@@ -88,27 +86,24 @@ class OpenAIModel:
         self._pool: EndpointPool | None = None
         self._has_served = False
         self._on_send = on_send
-        self._first_profile = endpoint.profile or EndpointProfile()
+        self._first_profile = access.profile
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.identity.label} at {self.url})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self!r} contains a key and connections, so it cannot be pickled. Send identity and"
-            " endpoint, and call open_model in the other process"
+            f"{self!r} contains a key and connections, so it cannot be pickled. Send its"
+            " ModelAccess, and call open_model in the other process"
         )
 
     def pool(self) -> EndpointPool:
         """Return the endpoint's pool on the running event loop. The first call joins the pool."""
         if self._pool is None:
-            p = self._policy
             self._pool = join_pool(
                 self.url,
                 self._key,
-                concurrency=p.concurrency,
-                connect_s=p.connect_s,
-                outage=p.outage,
+                policy=self._policy,
                 ca_file=self._ca_file,
                 headers=self._headers,
                 query=self._query,
@@ -256,7 +251,7 @@ class OpenAIModel:
             if (
                 outcome.kind in ("permanent", "merged_messages")
                 or has_tried_enough
-                or elapsed_s + wait_s > self._policy.patience_s
+                or elapsed_s + wait_s > self._policy.retry_window_s
             ):
                 raise self.unavailable(outcome, tries, n_sent)
             await asyncio.sleep(wait_s)

@@ -6,29 +6,12 @@ During an outage requests wait together, and one at a time is a probe.
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+from tasks.language.access import OutagePolicy
 
 LOG = logging.getLogger("parley.endpoint")
 _SEVERAL_REQUESTS = 3
-
-
-@dataclass(frozen=True)
-class OutagePolicy:
-    """Rules for when an endpoint counts as down, and how long requests wait.
-
-    They cannot change an answer.
-    """
-
-    faults: int = 8
-    """Number of consecutive faults, of all requests together, that can start an outage."""
-    silence_s: float = 5.0
-    """Minimum seconds without any response that these faults must span to start an outage."""
-    patience_s: float = 300.0
-    """Seconds for which requests wait for the endpoint. After that, they fail immediately."""
-    pause_s: float = 0.5
-    """Seconds before the first probe. The pause doubles with each failed probe."""
-    max_pause_s: float = 15.0
 
 
 class OutageWatch:
@@ -193,31 +176,3 @@ class OutageWatch:
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-@dataclass(frozen=True)
-class CallPolicy:
-    """Limits and waits of calls to one endpoint. None of them can change an answer."""
-
-    concurrency: int = 16
-    """Maximum number of requests in flight in this process, 1 or more."""
-    connect_s: float = 10.0
-    timeout_s: float = 300.0
-    """Time limit in seconds of one request, including the connection."""
-    max_tries: int = 8
-    """Maximum number of tries of one request.
-
-    Tries during an outage of the endpoint do not count.
-    """
-    patience_s: float = 900.0
-    """Seconds after the first try after which no new try starts.
-
-    Waiting for the end of an outage does not count.
-    """
-    backoff_s: float = 0.5
-    """Longest first wait in seconds. It doubles with each try (full jitter)."""
-    max_backoff_s: float = 30.0
-    max_retry_after_s: float = 120.0
-    """Maximum seconds of a Retry-After. A longer one is cut to this."""
-    check_served_model: bool = True
-    outage: OutagePolicy = field(default_factory=OutagePolicy)

@@ -10,21 +10,14 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigError
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.sends import OnSend, ignore_send
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.home_records import FileDigests
 
 if TYPE_CHECKING:
     from tasks.language.chat_model import ChatModel
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """Identity and endpoint of a model. Contains no key."""
-
-    identity: ModelIdentity
-    endpoint: ModelEndpoint
 
 
 @dataclass(frozen=True)
@@ -76,11 +69,7 @@ class SpecSettings:
 class OpenSettings:
     """Settings of an open model. See `tasks.language.opening.open_model`."""
 
-    concurrency: int
     gold: Callable[[str, int], str] | None = None
-    check_served_model: bool = True
-    timeout_s: float = 300.0
-    patience_s: float = 300.0
     environ: Mapping[str, str] | None = None
     on_send: OnSend = ignore_send
     """Callback for each request that a model at an endpoint sends."""
@@ -90,26 +79,25 @@ class OpenSettings:
 class ServeRequest:
     """Model that Parley serves itself. See `tasks.language.servers.vllm_metrics.serving`."""
 
-    identity: ModelIdentity
-    endpoint: ModelEndpoint
+    access: ModelAccess
     settings: VllmSettings | None
     revision: str | None
     logs: Path
     on_progress: Callable[[str], None] = lambda _: None
 
 
-Read = Callable[[str, SpecSettings], ModelChoice]
-"""Returns the model for (text after the colon, settings).
+Read = Callable[[str, SpecSettings], ModelAccess]
+"""Returns the access to the model of (text after the colon, settings), with the default policy.
 
 Raises ConfigError, UnknownName, UsageError.
 """
-Open = Callable[[ModelIdentity, ModelEndpoint, OpenSettings], "ChatModel"]
+Open = Callable[[ModelAccess, OpenSettings], "ChatModel"]
 """Opens a model. Sends and starts nothing. Raises ConfigError, UsageError."""
-Check = Callable[[ModelIdentity, ModelEndpoint, Mapping[str, str] | None], Awaitable[None]]
+Check = Callable[[ModelAccess, Mapping[str, str] | None], Awaitable[None]]
 """Checks before a run that the model is available. Raises ConfigError, ModelUnavailable."""
 
 TellFacts = Callable[
-    [ModelIdentity, ModelEndpoint, Mapping[str, str] | None],
+    [ModelAccess, Mapping[str, str] | None],
     Coroutine[Any, Any, Mapping[str, str] | None],
 ]
 """Requests the facts that a model's server reports. See `tasks.language.opening.served_facts`."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers.contract import ModelChoice, ModelProvider, OpenSettings, SpecSettings
+from tasks.language.access import ModelAccess
+from tasks.language.providers.contract import ModelProvider, OpenSettings, SpecSettings
 
 if TYPE_CHECKING:
     from tasks.language.chat_model import ChatModel
@@ -16,22 +17,21 @@ NAME = "control"
 FORMS = ("control:gold", "control:empty")
 
 
-def read(rest: str, settings: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the control of a spec."""
     settings.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, FORMS)
     settings.refuse_address()
     settings.refuse_other_revision("1")
-    return ModelChoice(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
+    return ModelAccess(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
 
 
-def open_control(
-    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
-) -> "ChatModel":
+def open_control(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a control."""
     from tasks.language.recorded_model import ControlModel, silence
 
+    identity = access.identity
     if identity.name == "empty":
         return ControlModel(identity, silence)
     if settings.gold is None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from schemas.errors import UnknownName, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers.contract import ModelChoice, ModelProvider, ServeRequest, SpecSettings
+from tasks.language.access import ModelAccess
+from tasks.language.providers.contract import ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
 from tasks.language.providers.registry import forms
 
@@ -19,7 +20,7 @@ NAME = "embedded"
 REMEDY = 'pip install "parley-eval[embedded]"'
 
 
-def read(rest: str, settings: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec."""
     settings.refuse_name()
     if rest != "smollm2":
@@ -33,7 +34,7 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
     identity = ModelIdentity(
         provider=NAME, name=rest, revision=engine, weights_digest=_file_digest(weights)
     )
-    return ModelChoice(identity, ModelEndpoint())
+    return ModelAccess(identity, ModelEndpoint())
 
 
 def embedded_weights() -> Path:
@@ -67,7 +68,7 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
     from tasks.language.servers.embedded_server import embedded_server
 
     with embedded_server(request.logs) as address:
-        yield request.endpoint.model_copy(update={"base_url": address})
+        yield request.access.endpoint.model_copy(update={"base_url": address})
 
 
 PROVIDER = ModelProvider(

@@ -11,9 +11,9 @@ from schemas.errors import ConfigError
 from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.addresses import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
 from tasks.language.providers.contract import (
-    ModelChoice,
     ModelProvider,
     OpenSettings,
     SpecSettings,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "openai"
 
 
-def read(rest: str, settings: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec. The last `@http` begins its address."""
     settings.refuse_name()
     at = max(rest.rfind("@http://"), rest.rfind("@https://"))
@@ -48,7 +48,7 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
         )
     address, query = _address(url or settings.base_url, settings.text)
     identity = ModelIdentity(provider=NAME, name=name.strip(), revision=settings.unpinned)
-    return ModelChoice(
+    return ModelAccess(
         identity, ModelEndpoint(base_url=address, key_env=settings.key_env, query=query)
     )
 
@@ -87,78 +87,58 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
     return url.partition("?")[0].rstrip("/"), query
 
 
-def open_endpoint(
-    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
-) -> "ChatModel":
+def open_endpoint(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a model behind an OpenAI-compatible endpoint.
 
     Its replicas share the concurrency evenly.
     """
     from tasks.language.endpoints.openai_model import OpenAIModel
-    from tasks.language.endpoints.outage import CallPolicy, OutagePolicy
     from tasks.language.endpoints.sticky_model import StickyModel
     from tasks.language.prompt import PromptedModel
 
-    endpoints = [
-        endpoint.model_copy(update={"base_url": url, "replicas": ()}) for url in endpoint.replicas
-    ] or [endpoint]
-    policy = CallPolicy(
-        concurrency=-(-settings.concurrency // len(endpoints)),
-        timeout_s=settings.timeout_s,
-        check_served_model=settings.check_served_model,
-        outage=OutagePolicy(patience_s=settings.patience_s),
-    )
+    endpoint, environ, on_send = access.endpoint, settings.environ, settings.on_send
     if endpoint.batches is not None:
-        from tasks.language.endpoints.batch_model import PATIENCE_S, BatchModel
+        from tasks.language.endpoints.batch_model import RETRY_WINDOW_S, BatchModel
 
-        slow = replace(policy, patience_s=PATIENCE_S)
-        model: ChatModel = BatchModel(
-            identity,
-            endpoint,
-            Path(endpoint.batches),
-            policy=slow,
-            environ=settings.environ,
-            on_send=settings.on_send,
-        )
+        slow = replace(access, policy=replace(access.policy, retry_window_s=RETRY_WINDOW_S))
+        folder = Path(endpoint.batches)
+        model: ChatModel = BatchModel(slow, folder, environ=environ, on_send=on_send)
     else:
-        models = [
-            OpenAIModel(
-                identity, replica, policy=policy, environ=settings.environ, on_send=settings.on_send
-            )
-            for replica in endpoints
+        urls = endpoint.replicas or (endpoint.base_url,)
+        share = access.limited(-(-access.policy.concurrency // len(urls)))
+        replicas = [
+            replace(share, endpoint=endpoint.model_copy(update={"base_url": url, "replicas": ()}))
+            for url in urls
         ]
+        models = [OpenAIModel(one, environ=environ, on_send=on_send) for one in replicas]
         model = StickyModel(models) if len(models) > 1 else models[0]
     return PromptedModel(model, endpoint.system_text) if endpoint.system_text else model
 
 
-def open_served(
-    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
-) -> "ChatModel":
+def open_served(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a model whose server Parley has started."""
-    if endpoint.base_url is None:
+    if access.endpoint.base_url is None:
         raise ConfigError(
-            f"model {identity.label}: its server is not running; start it first and set base_url"
+            f"model {access.label}: its server is not running; start it first and set base_url"
             " to its address"
         )
-    return open_endpoint(identity, endpoint, settings)
+    return open_endpoint(access, settings)
 
 
-async def check(
-    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
-) -> None:
+async def check(access: ModelAccess, environ: Mapping[str, str] | None = None) -> None:
     """Check that the endpoint answers and accepts key and model."""
     from tasks.language.opening import check_endpoint
 
-    await check_endpoint(identity, endpoint, environ)
+    await check_endpoint(access, environ)
 
 
 async def facts(
-    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+    access: ModelAccess, environ: Mapping[str, str] | None = None
 ) -> Mapping[str, str] | None:
     """Return the facts that the endpoint reports about the model."""
     from tasks.language.opening import served_facts
 
-    return await served_facts(identity, endpoint, environ)
+    return await served_facts(access, environ)
 
 
 def usual_key(rest: str) -> str | None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers.contract import ModelChoice, ModelProvider, OpenSettings, SpecSettings
+from tasks.language.access import ModelAccess
+from tasks.language.providers.contract import ModelProvider, OpenSettings, SpecSettings
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording, recording_name
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 NAME = "recorded"
 
 
-def read(rest: str, settings: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec."""
     settings.refuse_address()
     path = Path(rest).expanduser()
@@ -25,14 +26,13 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
         revision=settings.revision or "",
         weights_digest=recording.digest,
     )
-    return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
+    return ModelAccess(identity, ModelEndpoint(path=str(path.absolute())))
 
 
-def open_recording(
-    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
-) -> "ChatModel":
+def open_recording(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a recording after a check that its answers are unchanged."""
-    return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
+    identity, path = access.identity, access.endpoint.path
+    return RecordedModel(identity, _same_recording(identity, Path(path or identity.name)))
 
 
 def _same_recording(identity: ModelIdentity, path: Path) -> Recording:

@@ -7,7 +7,8 @@ from threading import Lock
 
 from schemas.errors import UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers.contract import ModelChoice, ModelProvider, ServeRequest, SpecSettings
+from tasks.language.access import ModelAccess
+from tasks.language.providers.contract import ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
 from tasks.language.servers.vllm_command import (
     engine_version,
@@ -23,7 +24,7 @@ _LOGS_IN_USE: set[Path] = set()
 _LOGS_LOCK = Lock()
 
 
-def read(rest: str, settings: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec: a folder of weights, or a repository's name."""
     settings.refuse_address()
     folder = Path(rest).expanduser()
@@ -40,7 +41,7 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
             weights_digest=weights_digest(folder.resolve(), settings.digests),
             serving=settings.serve.in_id,
         )
-        return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
+        return ModelAccess(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
         raise UsageError(
             f"model {settings.text!r}: the folder does not exist, and a repository has the form"
@@ -50,7 +51,7 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
     identity = ModelIdentity(
         provider=NAME, name=rest, revision=settings.unpinned, serving=settings.serve.in_id
     )
-    return ModelChoice(identity, ModelEndpoint(path=rest))
+    return ModelAccess(identity, ModelEndpoint(path=rest))
 
 
 @contextmanager
@@ -58,8 +59,9 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
     """Serve the model during the block. Yield its endpoint with all replicas."""
     from tasks.language.servers.vllm_server import vllm_servers
 
-    identity, settings = request.identity, request.settings or VllmSettings()
-    name, place = served_name(identity), request.endpoint.path or identity.name
+    identity, endpoint = request.access.identity, request.access.endpoint
+    settings = request.settings or VllmSettings()
+    name, place = served_name(identity), endpoint.path or identity.name
     commands = serve_commands(
         identity, place, settings, revision=request.revision, program=find_program(settings)
     )
@@ -77,7 +79,7 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
         finally:
             request.on_progress("")
         replicas = (first, *others) if others else ()
-        yield request.endpoint.model_copy(
+        yield endpoint.model_copy(
             update={"base_url": first, "served_name": name, "replicas": replicas}
         )
 
@@ -110,9 +112,10 @@ def _own_log(default: Path) -> Iterator[Path]:
 
 def shown_commands(request: ServeRequest) -> Sequence[str]:
     """Return the commands that `serve` would start."""
-    place = request.endpoint.path or request.identity.name
+    identity = request.access.identity
+    place = request.access.endpoint.path or identity.name
     settings = request.settings or VllmSettings()
-    commands = serve_commands(request.identity, place, settings, revision=request.revision)
+    commands = serve_commands(identity, place, settings, revision=request.revision)
     return [command.shown() for command in commands]
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from schemas.run import EmbedderIdentity, ModelEndpoint
+from schemas.run import EmbedderIdentity
+from tasks.language.access import ModelAccess
 from tasks.language.model_spec import BGE_M3
 from tasks.language.servers.loopback_http import LoopbackServer
 from tasks.language.servers.server_process import (
@@ -128,22 +129,22 @@ _DOWNLOAD_S = 3600.0
 
 @contextmanager
 def embedding_server(
-    identity: EmbedderIdentity, endpoint: ModelEndpoint, log_dir: Path, *, ready_s: float = 600.0
+    access: ModelAccess[EmbedderIdentity], log_dir: Path, *, ready_s: float = 600.0
 ) -> Iterator[str]:
     """Serve a local embedder on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process.
 
     Args:
-        identity: Embedder to serve.
-        endpoint: Its `path` is the folder of the weights. Without it, BGE-M3's weights are taken
-            from the cache or downloaded.
+        access: Embedder to serve. The `path` of its endpoint is the folder of the weights. Without
+            it, BGE-M3's weights are taken from the cache or downloaded.
         log_dir: Folder of the log.
         ready_s: Time limit of the start in seconds. One hour if weights may be downloaded.
 
     Raises:
         ModelUnavailable: The server did not start in time.
     """
+    identity, endpoint = access.identity, access.endpoint
     arguments = (
         "--name",
         identity.name,

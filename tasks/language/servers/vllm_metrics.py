@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import ConfigError
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.providers.contract import ServeRequest
 from tasks.language.providers.registry import PROVIDERS
 from tasks.language.servers.vllm_settings import VllmSettings
@@ -89,8 +90,7 @@ def ask_metrics(base_url: str, timeout_s: float = 5.0) -> ServerMetrics:
 
 @contextmanager
 def serving(
-    identity: ModelIdentity,
-    endpoint: ModelEndpoint,
+    access: ModelAccess,
     settings: VllmSettings | None,
     revision: str | None,
     logs: Path,
@@ -99,8 +99,7 @@ def serving(
     """Serve a model during the block. Yield its endpoint.
 
     Args:
-        identity: Model to serve.
-        endpoint: Endpoint without an address, with the model's path.
+        access: Model to serve. Its endpoint has no address, but the model's path.
         settings: Settings of vLLM.
         revision: Revision of a repository, as the user states it.
         logs: Folder of the servers' logs.
@@ -111,10 +110,8 @@ def serving(
         UsageError: An extra is not installed.
         ModelUnavailable: A server did not start.
     """
-    serve = PROVIDERS.load(identity.provider).serve
+    serve = PROVIDERS.load(access.identity.provider).serve
     if serve is None:
-        raise ConfigError(f"model {identity.label}: Parley cannot serve this kind of model")
-    with serve(
-        ServeRequest(identity, endpoint, settings, revision, logs, on_progress)
-    ) as served_endpoint:
-        yield served_endpoint
+        raise ConfigError(f"model {access.label}: Parley cannot serve this kind of model")
+    with serve(ServeRequest(access, settings, revision, logs, on_progress)) as server:
+        yield server

@@ -17,15 +17,16 @@ from sandbox.registry import SANDBOXES
 from schemas.base import Frozen
 from schemas.content_id import content_id, text_digest
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import EmbedderIdentity, Limits, ModelEndpoint, ModelIdentity, Sampling
+from schemas.run import EmbedderIdentity, Limits, ModelIdentity, Sampling
 from tasks.benchmarks import known_builds
 from tasks.benchmarks.construction import Construction
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
 from tasks.datasets.located import locate
-from tasks.language.model_spec import EmbedderChoice, ModelChoice, parse_embedder
+from tasks.language.access import ModelAccess
+from tasks.language.model_spec import parse_embedder
 from tasks.planning.dataset import find_data, resolved_data
-from tasks.planning.participants.choice import choose
+from tasks.planning.participants.choice import choose, policy_of
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
 from tasks.storage.new_folder import replace_file
@@ -96,8 +97,8 @@ class BuildPlan:
         benchmark: Benchmark,
         staged: Staged,
         spec: BuildSpec,
-        endpoints: Mapping[str, ModelEndpoint],
-        embedder: ModelEndpoint | None,
+        roles: Mapping[str, ModelAccess],
+        embedder: ModelAccess[EmbedderIdentity] | None,
     ) -> None:
         self.request, self.home, self.benchmark, self.staged, self.spec = (
             request,
@@ -106,18 +107,17 @@ class BuildPlan:
             staged,
             spec,
         )
-        self.embedder, self._endpoints = embedder, endpoints
+        self.embedder, self._roles = embedder, roles
         self.construction = benchmark.constructions[spec.construction]
         self.build_id = spec.build_id
         self.folder = home.build(self.build_id)
         self.options = option_values(self.construction.options, request.options, request.what)
 
     @property
-    def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
-        """Models of all roles: (identity, endpoint, request)."""
+    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
+        """Models of all roles but the embedder, with their requests."""
         return tuple(
-            (role.model, self._endpoints[role.role], self.request.roles[role.role])
-            for role in self.spec.roles
+            (self._roles[role.role], self.request.roles[role.role]) for role in self.spec.roles
         )
 
     @cached_property
@@ -189,8 +189,8 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
         dataset_version=version,
         dataset_digest=staged.digest,
         roles=tuple(
-            BuildRole(role=name, model=choice.identity, sampling=construction.roles[name].sampling)
-            for name, choice in roles.items()
+            BuildRole(role=name, model=access.identity, sampling=construction.roles[name].sampling)
+            for name, access in roles.items()
         ),
         prompts=tuple(
             sorted((name, text_digest(text)) for name, text in construction.prompts.items())
@@ -200,22 +200,16 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
         ),
         embedder=embedder.identity if embedder else None,
     )
-    endpoints = {name: choice.endpoint for name, choice in roles.items()}
-    first = _first_rows(staged, request.limit)
-    plan = BuildPlan(
-        request,
-        home,
-        benchmark,
-        first,
-        _as_begun(home, spec),
-        endpoints,
-        embedder.endpoint if embedder else None,
-    )
+    first, spec = _first_rows(staged, request.limit), _as_begun(home, spec)
+    roles = {role.role: replace(roles[role.role], identity=role.model) for role in spec.roles}
+    if embedder is not None and spec.embedder is not None:
+        embedder = replace(embedder, identity=spec.embedder)
+    plan = BuildPlan(request, home, benchmark, first, spec, roles, embedder)
     _ = plan.estimate  # raises for unsuitable data, before anything is started
     return plan
 
 
-def _choose_models(request: BuildRequest, construction: Construction) -> dict[str, ModelChoice]:
+def _choose_models(request: BuildRequest, construction: Construction) -> dict[str, ModelAccess]:
     """Map each role of the construction to its model, sorted by role.
 
     Raises:
@@ -233,10 +227,14 @@ def _choose_models(request: BuildRequest, construction: Construction) -> dict[st
                 f"{request.what} needs a model for its role {role!r} "
                 f"({construction.roles[role].help}). Name it with {option}"
             )
-    return {role: choose(request.roles[role], None) for role in wanted}
+    return {
+        role: choose(request.roles[role], None, concurrency=request.concurrency) for role in wanted
+    }
 
 
-def _choose_embedder(request: BuildRequest, construction: Construction) -> EmbedderChoice | None:
+def _choose_embedder(
+    request: BuildRequest, construction: Construction
+) -> ModelAccess[EmbedderIdentity] | None:
     model = request.embedder
     if model is None and construction.needs_embedder:
         raise ConfigError(
@@ -249,7 +247,8 @@ def _choose_embedder(request: BuildRequest, construction: Construction) -> Embed
             f"--embedder {model.spec}: {request.what} uses no vectors. Remove the option"
         )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    return parse_embedder(model.spec, key_env=model.key_env, revision=model.revision, today=today)
+    access = parse_embedder(model.spec, key_env=model.key_env, revision=model.revision, today=today)
+    return replace(access, policy=policy_of(model, request.concurrency))
 
 
 def _first_rows(staged: Staged, limit: int | None) -> Staged:

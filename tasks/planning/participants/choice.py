@@ -9,29 +9,38 @@ from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.language.access import CallPolicy, ModelAccess, OutagePolicy
 from tasks.language.endpoints.named_profiles import load_profile
-from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.language.model_spec import parse_model
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.home import Home, find_home
 from tasks.storage.home_records import FileDigests
 
+IN_BATCHES = 50_000
+"""Default number of concurrent requests of a model whose requests go to batches."""
+
 
 def choose(
-    request: ModelRequest, resumed: ModelIdentity | None, home: Home | None = None
-) -> ModelChoice:
-    """Return the identity and endpoint of the model that a request names.
+    request: ModelRequest,
+    resumed: ModelIdentity | None,
+    home: Home | None = None,
+    *,
+    concurrency: int,
+) -> ModelAccess:
+    """Return the access to the model that a request names.
 
     Args:
         request: model and how to reach it.
         resumed: identity in the run that is resumed, whose revision is reused; None for a new run.
         home: stores digests of large files, so weights are read once, and the batches in flight.
+        concurrency: number of requests in flight if the request states none.
 
     Raises:
         ConfigError: the model cannot be used in batches, but the request asks for them.
     """
     revision = request.revision or (resumed.revision if resumed and resumed.revision else None)
-    choice = parse_model(
+    access = parse_model(
         request.spec,
         key_env=request.key_env,
         revision=revision,
@@ -40,12 +49,17 @@ def choose(
         serve=request.serve,
         digests=FileDigests(home.file_digests if home else None),
     )
-    choice = with_message_form(
-        replace(choice, endpoint=with_connection(choice.endpoint, request)), request
+    access = with_message_form(
+        replace(
+            access,
+            endpoint=with_connection(access.endpoint, request),
+            policy=policy_of(request, concurrency),
+        ),
+        request,
     )
     if not request.batch:
-        return choice
-    if not PROVIDERS.load(choice.identity.provider).takes_batches:
+        return access
+    if not PROVIDERS.load(access.identity.provider).takes_batches:
         raise ConfigError(
             f"model {request.spec!r}: only endpoints take batches (openai:MODEL[@BASE_URL]). "
             "Remove `batch`"
@@ -53,11 +67,11 @@ def choose(
     if home is None:
         raise ConfigError(f"model {request.spec!r}: only evaluations use batches. Remove `batch`")
     return replace(
-        choice, endpoint=choice.endpoint.model_copy(update={"batches": str(home.batches)})
+        access, endpoint=access.endpoint.model_copy(update={"batches": str(home.batches)})
     )
 
 
-def with_message_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
+def with_message_form(access: ModelAccess, request: ModelRequest) -> ModelAccess:
     """Return the model with the message form and the profile that the request names.
 
     Raises:
@@ -65,10 +79,10 @@ def with_message_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice
         ConfigError: the model is no endpoint, or the profile cannot be read.
     """
     if request.messages == "auto" and request.profile is None:
-        return choice
-    if PROVIDERS.load(choice.identity.provider).knows_answers:
+        return access
+    if PROVIDERS.load(access.identity.provider).knows_answers:
         raise ConfigError(
-            f"model {choice.identity.label} is no endpoint, so --messages and --profile have no "
+            f"model {access.label} is no endpoint, so --messages and --profile have no "
             "effect. Remove them (`messages` and `profile` in a file)"
         )
     profile, name = (
@@ -78,10 +92,8 @@ def with_message_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice
     )
     if request.messages != "auto":
         profile = profile.model_copy(update={"messages": request.messages})
-    return ModelChoice(
-        identity=choice.identity.model_copy(update={"messages": request.messages, "profile": name}),
-        endpoint=choice.endpoint.model_copy(update={"profile": profile}),
-    )
+    identity = access.identity.model_copy(update={"messages": request.messages, "profile": name})
+    return replace(access, identity=identity, profile=profile)
 
 
 def with_connection(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
@@ -92,6 +104,21 @@ def with_connection(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndp
         "system_text": request.system_text,
     }
     return endpoint.model_copy(update=update)
+
+
+def policy_of(request: ModelRequest, concurrency: int) -> CallPolicy:
+    """Return the limits of the calls to a model.
+
+    Args:
+        request: model and how to use it.
+        concurrency: number of requests in flight if the request states none and uses no batches.
+    """
+    return CallPolicy(
+        concurrency=request.concurrency or (IN_BATCHES if request.batch else concurrency),
+        timeout_s=request.timeout_s,
+        check_served_model=request.check_served_model,
+        outage=OutagePolicy(patience_s=request.patience_s),
+    )
 
 
 def find_setting(name: str) -> tuple[Benchmark, str]:
@@ -123,11 +150,12 @@ def choose_simulator(
     setting: str,
     resumed: RunSpec | None,
     home: Home,
-) -> ModelChoice | None:
+) -> ModelAccess | None:
     """Return the simulator, or None if the setting needs none.
 
-    A request may name a simulator that its setting does not need, because a night may have settings
-    of both kinds.
+    Its calls have the subject's time limits, because a simulator has no such options. A request
+    may name a simulator that its setting does not need, because a night may have settings of both
+    kinds.
 
     Raises:
         ConfigError: the setting needs a simulator, and the request names none.
@@ -143,7 +171,11 @@ def choose_simulator(
             "--simulator PROVIDER:MODEL (`simulator` in a night's configuration), for example "
             f"--simulator {request.model.spec}"
         )
-    return choose(request.simulator, resumed.simulator if resumed else None, home)
+    before, concurrency = resumed.simulator if resumed else None, request.concurrency
+    access = choose(request.simulator, before, home, concurrency=concurrency)
+    return replace(access, policy=policy_of(request.model, concurrency)).limited(
+        access.policy.concurrency
+    )
 
 
 def own_sampling(simulator: ModelRequest | None) -> Sampling | None:

@@ -6,40 +6,41 @@ Roles that use the same endpoint share its concurrency.
 from collections.abc import Mapping
 
 from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import ModelAccess
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
 
-IN_BATCHES = 50_000
-"""Default number of concurrent requests of a model whose requests go to batches."""
 Endpoint = tuple[str, str | None]
 """Endpoint: (address, or the model's label if it has none; name of the key's variable)."""
 
 
-def endpoint_of(identity: ModelIdentity, endpoint: ModelEndpoint) -> Endpoint:
+def endpoint_of(access: ModelAccess) -> Endpoint:
     """Return the endpoint of a model. A model without an address has a separate endpoint."""
-    return endpoint.base_url or identity.label, endpoint.key_env
-
-
-def place_of(
-    identity: ModelIdentity, planned: ModelEndpoint, served: Mapping[ModelIdentity, ModelEndpoint]
-) -> ModelEndpoint:
-    """Return the endpoint of a model: a server started for this run, or else the planned endpoint.
-
-    The endpoint profile always comes from the plan.
-    """
-    server = served.get(identity)
-    return planned if server is None else server.model_copy(update={"profile": planned.profile})
+    return access.endpoint.base_url or access.label, access.endpoint.key_env
 
 
 def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
     """Map each endpoint to its number of concurrent requests.
 
-    The number comes from the model's request, or else from the run's `concurrency`. If several
-    roles use one endpoint, the smallest number applies.
+    If several roles use one endpoint, the smallest number of their policies applies.
     """
     limits: dict[Endpoint, int] = {}
-    for identity, endpoint, request in plan.models:
-        name = endpoint_of(identity, endpoint)
-        limit = request.concurrency or (IN_BATCHES if request.batch else plan.request.concurrency)
+    for access, _ in plan.models:
+        name, limit = endpoint_of(access), access.policy.concurrency
         limits[name] = min(limits.get(name, limit), limit)
     return limits
+
+
+def access_in_worker(
+    plan: RunPlan | BuildPlan,
+    access: ModelAccess,
+    served: Mapping[ModelIdentity, ModelEndpoint],
+    workers: int,
+) -> ModelAccess:
+    """Return the access to a model of the plan for one of `workers` processes.
+
+    Args:
+        served: Endpoints of the models that this machine serves.
+    """
+    limit = concurrency_by_endpoint(plan)[endpoint_of(access)]
+    return access.at(served.get(access.identity)).limited(limit).shared_by(workers)

@@ -4,19 +4,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from schemas.errors import ConfigError
-from schemas.run import RunSpec
+from schemas.run import EmbedderIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.registry import AGENTS
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.request_fields import check_request_fields
-from tasks.language.model_spec import EmbedderChoice, parse_embedder
-from tasks.planning.participants.choice import find_setting, with_connection
+from tasks.language.model_spec import parse_embedder
+from tasks.planning.participants.choice import find_setting, policy_of, with_connection
 from tasks.planning.request import EvaluationRequest
 
 
 def choose_embedder(
     request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
-) -> EmbedderChoice | None:
+) -> ModelAccess[EmbedderIdentity] | None:
     """Return the embedder; None if neither the setting nor the agent needs one.
 
     A request may name an embedder that its setting does not need, because a night may have settings
@@ -46,14 +47,18 @@ def choose_embedder(
     )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     fields = check_request_fields(model.request)
-    choice = parse_embedder(
+    access = parse_embedder(
         model.spec,
         key_env=model.key_env,
         revision=model.revision or earlier_revision,
         today=today,
         request=fields,
     )
-    return replace(choice, endpoint=with_connection(choice.endpoint, model))
+    return replace(
+        access,
+        endpoint=with_connection(access.endpoint, model),
+        policy=policy_of(model, request.concurrency),
+    )
 
 
 def is_in_play(request: EvaluationRequest, setting: Setting) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import ModelEndpoint, RubricJudge, RunSpec
+from schemas.run import RubricJudge, RunSpec
 from tasks.benchmarks.contract import Benchmark
+from tasks.language.access import ModelAccess
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
@@ -13,10 +14,10 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class PlannedJudge:
-    """Judge of one rubric, with its endpoint and its request."""
+    """Judge of one rubric, with the access to its model and its request."""
 
     judge: RubricJudge
-    endpoint: ModelEndpoint
+    access: ModelAccess
     request: ModelRequest
 
 
@@ -51,15 +52,15 @@ def choose_judges(
                 f"--judge PROVIDER:MODEL or --judge {rubric.name}=PROVIDER:MODEL (`judge` or "
                 "`judges` in a night's configuration)"
             )
-        choice = choose(model, before.get(rubric.name), home)
+        access = choose(model, before.get(rubric.name), home, concurrency=request.concurrency)
         judge = RubricJudge(
             rubric=rubric.name,
             version=rubric.version,
             prompt=rubric.digest,
-            judge=choice.identity,
+            judge=access.identity,
             sampling=model.sampling,
         )
-        chosen[rubric.name] = PlannedJudge(judge, choice.endpoint, model)
+        chosen[rubric.name] = PlannedJudge(judge, access, model)
     return chosen
 
 

@@ -24,7 +24,8 @@ def keep_models(plan: RunPlan) -> bool:
         True if a row changed.
     """
     changed = False
-    for identity, _, request in plan.models:
+    for access, request in plan.models:
+        identity = access.identity
         name = content_id(identity)
         stored = {
             part.stem.removeprefix("part-")
@@ -109,7 +110,7 @@ def batched_roles(plan: RunPlan) -> tuple[str, ...]:
     """Return the roles whose requests go to batches: `subject`, `judge LABEL`."""
     subject = ("subject",) if plan.request.model.batch else ()
     judges = {
-        f"judge {judge.judge.judge.label}" for judge in plan.judges.values() if judge.request.batch
+        f"judge {judge.access.label}" for judge in plan.judges.values() if judge.request.batch
     }
     return (*subject, *sorted(judges))
 

@@ -250,7 +250,7 @@ def _judge_costs(plan: RunPlan, judgements: Sequence[JudgeVerdict]) -> Iterator[
     """Yield the cost of each rubric's judge that answered."""
     for rubric, judge in plan.judges.items():
         if own := _judged_rows([row for row in judgements if row.rubric == rubric]):
-            yield role_cost(plan, judge.judge.judge, judge.request, _tokens(own))
+            yield role_cost(plan, judge.access.identity, judge.request, _tokens(own))
 
 
 def _judged_rows(judgements: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:

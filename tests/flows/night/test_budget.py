@@ -19,8 +19,9 @@ from schemas.dialog import Role
 from schemas.episode import Episode
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport
@@ -289,11 +290,9 @@ class Evaluated:
 
     def __call__(self, asked: EvaluationRequest, budget: Budget | None) -> RunReport:
         @contextmanager
-        def serve(
-            _: ModelIdentity, endpoint: ModelEndpoint, *__: object
-        ) -> Iterator[ModelEndpoint]:
+        def serve(access: ModelAccess, _: ModelRequest) -> Iterator[ModelEndpoint]:
             self.n_started += 1
-            yield endpoint.model_copy(update={"base_url": self._server.base_url})
+            yield access.endpoint.model_copy(update={"base_url": self._server.base_url})
 
         at_server = changed_environment(client_settings(self.home / "prefect", self._server_url))
         with at_server, local_client() as client, night(Home(self.home), 1) as tonight:

@@ -13,11 +13,12 @@ from flows.evaluate_model import evaluate_model
 from flows.night.runtime import night
 from flows.orchestration.settings import changed_environment, client_settings
 from schemas.errors import CorruptRows
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import JudgeAhead, Judgements, judge_context
 from tasks.driver.stage import run_stage
+from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -69,8 +70,8 @@ def test_a_night_starts_the_servers_of_the_models_that_it_asks(
         started: set[str] = set()
 
         @contextmanager
-        def serve(identity: ModelIdentity, *_: object) -> Iterator[ModelEndpoint]:
-            started.add(identity.name)
+        def serve(access: ModelAccess, _: ModelRequest) -> Iterator[ModelEndpoint]:
+            started.add(access.identity.name)
             yield ModelEndpoint(base_url=server.base_url)
 
         n_before = asked_for_drift(server)

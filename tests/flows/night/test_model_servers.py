@@ -15,8 +15,9 @@ import pytest
 from flows.night.runtime import Night
 from schemas.errors import ModelUnavailable
 from schemas.night.serving import ServedHours
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import ModelEndpoint
 from tasks.driver.gpus import machine_devices
+from tasks.language.access import ModelAccess
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -34,9 +35,7 @@ class Listeners:
         self.devices: list[tuple[str, ...]] = []
 
     @contextmanager
-    def serve(
-        self, _identity: ModelIdentity, _endpoint: ModelEndpoint, asked: ModelRequest
-    ) -> Iterator[ModelEndpoint]:
+    def serve(self, _access: ModelAccess, asked: ModelRequest) -> Iterator[ModelEndpoint]:
         """One that yields where it is."""
         with create_server(("127.0.0.1", 0)) as listener:
             self.started.append(listener)

@@ -4,6 +4,7 @@ from schemas.audit import AUDIT_SAMPLE, Audited, AuditOutcome, audit_counts
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import TestRun
 from tasks.driver.auditing import assembled, drawn, pending
+from tasks.language.access import ModelAccess
 from tasks.worker.audit_shard import audit_rows
 from tasks.worker.jobs import AuditItem, Pass, RunContext
 
@@ -16,7 +17,8 @@ SPEC = RunSpec(
     dataset_digest="d",
     subject=ModelIdentity(provider="recorded", name="m"),
 )
-CONTEXT = RunContext("home", "now", SPEC, ModelEndpoint(), None, 1, 1, 1, "environment", "rows")
+SUBJECT = ModelAccess(SPEC.subject, ModelEndpoint())
+CONTEXT = RunContext("home", "now", SPEC, SUBJECT, None, 1, "environment", "rows")
 TESTS = TestRun(
     turn=1,
     instruction_id="",

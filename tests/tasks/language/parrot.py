@@ -5,8 +5,9 @@ Its models say the task again, in a Python comment.
 
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion
-from tasks.language.providers.contract import ModelChoice, ModelProvider, OpenSettings, SpecSettings
+from tasks.language.providers.contract import ModelProvider, OpenSettings, SpecSettings
 
 
 class Parrot:
@@ -30,16 +31,15 @@ class Parrot:
         pass
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
+def read(rest: str, given: SpecSettings) -> ModelAccess:
     if rest not in ("grey", "green"):
         raise ConfigError(f"model {given.text!r}: write parrot:grey or parrot:green")
-    return ModelChoice(
-        ModelIdentity(provider="parrot", name=rest, revision=given.revision or "1"), ModelEndpoint()
-    )
+    identity = ModelIdentity(provider="parrot", name=rest, revision=given.revision or "1")
+    return ModelAccess(identity, ModelEndpoint())
 
 
-def open_parrot(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> Parrot:
-    return Parrot(identity)
+def open_parrot(access: ModelAccess, settings: OpenSettings) -> Parrot:
+    return Parrot(access.identity)
 
 
 PROVIDER = ModelProvider(forms=("parrot:grey", "parrot:green"), read=read, open=open_parrot)

@@ -9,9 +9,9 @@ import pytest
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion, Message
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 
 MOCK = ModelIdentity(provider="openai", name="mock", revision="r1")
@@ -34,9 +34,8 @@ def model_on(
     """A model on a test server; `key` is given to it by the variable that key_env names."""
     endpoint = ModelEndpoint(base_url=server.base_url, key_env="SOME_KEY" if key else None)
     environ = {"SOME_KEY": key} if key else {}
-    return OpenAIModel(
-        MOCK.model_copy(update={"name": name}), endpoint, policy=policy, environ=environ
-    )
+    identity = MOCK.model_copy(update={"name": name})
+    return OpenAIModel(ModelAccess(identity, endpoint, policy=policy), environ=environ)
 
 
 def complete(

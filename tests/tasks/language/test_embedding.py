@@ -9,8 +9,8 @@ import pytest
 
 from schemas.errors import ModelUnavailable
 from schemas.run import EmbedderIdentity, ModelEndpoint
-from tasks.language.embedding import TEXTS_A_REQUEST, EmbedderAccess, check_embedder, open_embedder
-from tasks.language.endpoints.outage import CallPolicy
+from tasks.language.access import CallPolicy, ModelAccess
+from tasks.language.embedding import TEXTS_A_REQUEST, check_embedder, open_embedder
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server, vector_of
 
 IDENTITY = EmbedderIdentity(provider="openai", name=MODEL, revision="1")
@@ -24,9 +24,8 @@ def embedded(server: EmbeddingServer, texts: Sequence[str], **environ: str) -> l
         endpoint = ModelEndpoint(
             base_url=server.base_url, key_env="EMBEDDER_KEY" if environ else None
         )
-        embedder = open_embedder(
-            IDENTITY, lambda: EmbedderAccess(IDENTITY, endpoint, QUICK), environ
-        )
+        access = ModelAccess(IDENTITY, endpoint, policy=QUICK)
+        embedder = open_embedder(IDENTITY, lambda: access, environ)
         try:
             return await embedder.embed(texts)
         finally:
@@ -122,8 +121,8 @@ def test_the_key_goes_out_and_never_comes_back() -> None:
 
 def test_an_endpoint_is_checked_before_a_run() -> None:
     with embedding_server(key="sk-true") as server:
-        endpoint = ModelEndpoint(base_url=server.base_url, key_env="K")
-        asyncio.run(check_embedder(IDENTITY, endpoint, {"K": "sk-true"}))
+        access = ModelAccess(IDENTITY, ModelEndpoint(base_url=server.base_url, key_env="K"))
+        asyncio.run(check_embedder(access, {"K": "sk-true"}))
         with pytest.raises(ModelUnavailable, match="The key was rejected"):
-            asyncio.run(check_embedder(IDENTITY, endpoint, {"K": "sk-false"}))
+            asyncio.run(check_embedder(access, {"K": "sk-false"}))
     assert len(server.requests) == 1

@@ -10,22 +10,17 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.language.access import ModelAccess
+from tasks.language.model_spec import parse_model
 from tasks.language.opening import check_endpoint, open_model
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tests.fixtures.model_server import ModelServer, Reply, default_answer, model_server
 from tests.tasks.language.requests import ask
 
 
-def answer_of(choice: ModelChoice) -> str:
+def answer_of(access: ModelAccess) -> str:
     async def scenario() -> str:
-        model = open_model(
-            choice.identity,
-            choice.endpoint,
-            concurrency=2,
-            gold=lambda problem, turn: f"{problem} {turn}",
-            environ={},
-        )
+        model = open_model(access, gold=lambda problem, turn: f"{problem} {turn}", environ={})
         try:
             return (await model.complete(ask())).content
         finally:
@@ -44,40 +39,39 @@ def test_each_provider_opens(tmp_path: Path) -> None:
             server.bodies[0]["messages"]
         )
         local = ModelIdentity(provider="vllm", name="mock")
-        assert answer_of(ModelChoice(local, ModelEndpoint(base_url=server.base_url, path="mock")))
+        assert answer_of(ModelAccess(local, ModelEndpoint(base_url=server.base_url, path="mock")))
 
 
 @pytest.mark.slow
 def test_it_opens_in_another_process_from_what_can_be_pickled() -> None:
     with model_server() as server:
-        choice = pickle.loads(pickle.dumps(parse_model(f"openai:mock@{server.base_url}")))
+        access = pickle.loads(pickle.dumps(parse_model(f"openai:mock@{server.base_url}")))
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-            assert processes.submit(answer_of, choice).result(60) == default_answer(
+            assert processes.submit(answer_of, access).result(60) == default_answer(
                 server.bodies[0]["messages"]
             )
 
 
 def test_opening_sends_nothing() -> None:
     with model_server() as server:
-        choice = parse_model(f"openai:mock@{server.base_url}")
-        open_model(choice.identity, choice.endpoint, concurrency=2)
+        open_model(parse_model(f"openai:mock@{server.base_url}"))
         assert (server.bodies, server.model_lists) == ([], 0)
 
 
 @pytest.mark.parametrize("provider", ["embedded", "vllm"])
 def test_a_local_model_without_its_server_is_refused(provider: str) -> None:
     with pytest.raises(ConfigError, match="server is not running"):
-        open_model(ModelIdentity(provider=provider, name="m"), ModelEndpoint(), concurrency=1)
+        open_model(ModelAccess(ModelIdentity(provider=provider, name="m"), ModelEndpoint()))
 
 
 def test_gold_needs_a_benchmark_with_references() -> None:
     with pytest.raises(ConfigError, match="no reference answers"):
-        open_model(parse_model("control:gold").identity, ModelEndpoint(), concurrency=1)
+        open_model(parse_model("control:gold"))
 
 
 def check(server: ModelServer, name: str = "mock", key: str | None = None) -> None:
-    choice = parse_model(f"openai:{name}@{server.base_url}", key_env="SOME_KEY" if key else None)
-    asyncio.run(check_endpoint(choice.identity, choice.endpoint, {"SOME_KEY": key} if key else {}))
+    access = parse_model(f"openai:{name}@{server.base_url}", key_env="SOME_KEY" if key else None)
+    asyncio.run(check_endpoint(access, {"SOME_KEY": key} if key else {}))
 
 
 def test_a_listed_model_passes_without_any_request_to_it() -> None:
@@ -155,6 +149,5 @@ def test_a_dead_endpoint_is_one_clear_error() -> None:
 
 
 def test_a_missing_key_is_known_before_anything_is_sent() -> None:
-    choice = parse_model("openai:gpt-5")
     with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        asyncio.run(check_endpoint(choice.identity, choice.endpoint, {}))
+        asyncio.run(check_endpoint(parse_model("openai:gpt-5"), {}))

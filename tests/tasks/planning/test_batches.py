@@ -47,7 +47,10 @@ def plan(
 def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None:
     slow, fast = plan(place, model()), plan(place, model(batch=False))
     assert slow.run_id == fast.run_id
-    assert (slow.subject.batches, fast.subject.batches) == (str(place.batches), None)
+    assert (slow.subject.endpoint.batches, fast.subject.endpoint.batches) == (
+        str(place.batches),
+        None,
+    )
     prices = [price_of(one, one.spec.subject, one.request.model) for one in (slow, fast)]
     assert prices == [(1.0, 4.0), (2.0, 8.0)]
     assert (batched_roles(slow), batched_roles(fast)) == (("subject",), ())

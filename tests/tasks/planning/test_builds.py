@@ -10,6 +10,7 @@ from schemas.errors import ConfigError, ParleyError, UnknownName, UsageError
 from tasks.benchmarks import known_builds
 from tasks.benchmarks.construction import Constructed, Review
 from tasks.language import model_spec
+from tasks.language.access import ModelAccess
 from tasks.planning.builds.build_plan import BuildPlan, plan_build
 from tasks.planning.builds.built_folder import require_place, review_sheet, write_built
 from tasks.planning.participants import choice
@@ -71,7 +72,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
     begun = plan(tmp_path, None)
     begun.note_begun()
 
-    def parsed_later(text: str, **given: str | None) -> model_spec.ModelChoice:
+    def parsed_later(text: str, **given: str | None) -> ModelAccess:
         return model_spec.parse_model(text, **given | {"today": "2031-01-01"})
 
     monkeypatch.setattr(choice, "parse_model", parsed_later)

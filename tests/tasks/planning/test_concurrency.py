@@ -11,6 +11,7 @@ from tasks.planning.participants.concurrency import concurrency_by_endpoint, end
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
+from tasks.worker.jobs import RunContext
 from tests.tasks.benchmarks import judged
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
@@ -30,9 +31,14 @@ def plan_of(home: Path, subject: ModelRequest, simulator: ModelRequest) -> RunPl
     )
 
 
+def _concurrencies(context: RunContext) -> tuple[int, int]:
+    assert context.simulator is not None
+    return context.subject.policy.concurrency, context.simulator.policy.concurrency
+
+
 def test_endpoints_of_their_own_have_a_concurrency_of_their_own(tmp_path: Path) -> None:
     context = context_for(plan_of(tmp_path, model(HERE), model(THERE, 8)), workers=2, cores=2)
-    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (
+    assert (*_concurrencies(context), context.concurrency) == (
         32,
         4,
         36,
@@ -43,7 +49,7 @@ def test_endpoints_of_their_own_have_a_concurrency_of_their_own(tmp_path: Path) 
 def test_roles_on_one_endpoint_share_the_smaller_concurrency(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(HERE), model(HERE, 8, name="other"))
     context = context_for(plan, workers=2, cores=2)
-    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (
+    assert (*_concurrencies(context), context.concurrency) == (
         4,
         4,
         4,
@@ -53,7 +59,7 @@ def test_roles_on_one_endpoint_share_the_smaller_concurrency(tmp_path: Path) -> 
 
 def test_a_concurrency_smaller_than_the_workers_bounds_the_shards(tmp_path: Path) -> None:
     context = context_for(plan_of(tmp_path, model(HERE), model(THERE, 1)), workers=2, cores=2)
-    assert (context.shards_at_once, context.simulator_concurrency) == (1, 1)
+    assert (context.shards_at_once, _concurrencies(context)) == (1, (32, 1))
 
 
 def test_a_key_of_its_own_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
@@ -73,6 +79,7 @@ def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     plan = plan_run(request, Home(tmp_path))
     assert {
-        name: seat.concurrency for name, seat in judge_context(plan, workers=2).seats.items()
+        name: judge.policy.concurrency
+        for name, judge in judge_context(plan, workers=2).judges.items()
     } == {"clear": 4, "whole": 8}
-    assert concurrency_by_endpoint(plan)[endpoint_of(plan.spec.subject, plan.subject)] == 16
+    assert concurrency_by_endpoint(plan)[endpoint_of(plan.subject)] == 16

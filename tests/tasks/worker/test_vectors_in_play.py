@@ -12,8 +12,6 @@ from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.stage import run_stage
-from tasks.language.embedding import EmbedderAccess
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
@@ -46,10 +44,8 @@ def plan_of(home: Path, setting: str, revision: str = "1") -> RunPlan:
 
 
 def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
-    assert plan.spec.embedder is not None
-    access = EmbedderAccess(
-        plan.spec.embedder, ModelEndpoint(base_url=server.base_url), CallPolicy()
-    )
+    assert plan.embedder is not None
+    access = plan.embedder.at(ModelEndpoint(base_url=server.base_url))
     stage.fn(plan, "stage")
     done = run_stage(
         ConverseStage(plan, context_for(plan, workers=1, cores=1, embedder=access), client)

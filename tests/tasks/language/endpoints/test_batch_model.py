@@ -16,6 +16,7 @@ import pytest
 
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import Completion
 from tasks.language.endpoints.batch_files import BatchPolicy
 from tasks.language.endpoints.batch_model import BatchModel
@@ -30,9 +31,8 @@ SOON = BatchPolicy(quiet_s=0.1, poll_s=0.02, slowest_poll_s=0.1, most_faults=3)
 
 def opened(server: BatchServer, folder: Path, key: str | None = None) -> BatchModel:
     endpoint = ModelEndpoint(base_url=server.base_url, key_env="SOME_KEY" if key else None)
-    return BatchModel(
-        MOCK, endpoint, folder, policy=QUICK, batches=SOON, environ={"SOME_KEY": key} if key else {}
-    )
+    access = ModelAccess(MOCK, endpoint, policy=QUICK)
+    return BatchModel(access, folder, batches=SOON, environ={"SOME_KEY": key} if key else {})
 
 
 def answers(

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.opening import listed_models
 from tests.fixtures.certificates import self_signed
@@ -37,9 +38,8 @@ def test_an_answer_after_a_body_beyond_the_bound_is_taken() -> None:
 
 
 async def _answer(server: ModelServer, ca_file: str | None) -> str:
-    model = OpenAIModel(
-        MOCK, ModelEndpoint(base_url=server.base_url, ca_file=ca_file), policy=QUICK
-    )
+    endpoint = ModelEndpoint(base_url=server.base_url, ca_file=ca_file)
+    model = OpenAIModel(ModelAccess(MOCK, endpoint, policy=QUICK))
     try:
         return (await model.complete(ask())).content
     finally:

@@ -5,16 +5,17 @@ grants, and one outage.
 import asyncio
 from typing import Any
 
+from tasks.language.access import CallPolicy, OutagePolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool, join_pool
-from tasks.language.endpoints.outage import OutagePolicy
 
 URL = "http://127.0.0.1:9/v1"
 AT_ONCE = OutagePolicy(faults=2, silence_s=0.0)
 
 
 def join(concurrency: int, **other: Any) -> EndpointPool:
-    asked = {"url": URL, "key": None, "connect_s": 1.0, "outage": AT_ONCE} | other
-    return join_pool(concurrency=concurrency, **asked)
+    limits = {name: other.pop(name) for name in ("connect_s", "outage") if name in other}
+    policy = CallPolicy(concurrency, **{"connect_s": 1.0, "outage": AT_ONCE} | limits)
+    return join_pool(**{"url": URL, "key": None} | other, policy=policy)
 
 
 def test_two_runs_on_one_endpoint_keep_to_the_least_that_one_of_them_grants() -> None:

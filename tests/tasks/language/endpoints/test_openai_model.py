@@ -11,6 +11,7 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tests.fixtures.model_server import (
     CONTEXT_LENGTH,
@@ -98,13 +99,13 @@ def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
 
 
 @pytest.mark.slow
-def test_it_gives_up_when_its_patience_ends() -> None:
+def test_it_gives_up_when_its_retry_window_ends() -> None:
     """61 s hold the second wait and one of the tries, not both tries; a slow machine only adds to
     them.
     """
     first = Reply(status=503, delay_s=0.6)
     second = Reply(status=503, delay_s=0.6, headers=(("Retry-After", "60"),))
-    error, n_requests = refused([first, second], policy=replace(QUICK, patience_s=61.0))
+    error, n_requests = refused([first, second], policy=replace(QUICK, retry_window_s=61.0))
     assert n_requests == error.n_calls == 2
     assert not error.permanent
 
@@ -132,9 +133,8 @@ def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) 
 
 def test_a_dead_endpoint_is_named_and_no_call_to_it_is_counted() -> None:
     async def scenario() -> None:
-        model = OpenAIModel(
-            MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={}
-        )
+        endpoint = ModelEndpoint(base_url="http://127.0.0.1:9/v1")
+        model = OpenAIModel(ModelAccess(MOCK, endpoint, policy=QUICK), environ={})
         try:
             await model.complete(ask())
         finally:
@@ -319,10 +319,9 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
 
 
 def test_opening_without_the_key_names_the_variable() -> None:
+    endpoint = ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY")
     with pytest.raises(ConfigError, match="MY_KEY is not set"):
-        OpenAIModel(
-            MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY"), environ={}
-        )
+        OpenAIModel(ModelAccess(MOCK, endpoint), environ={})
 
 
 @pytest.mark.parametrize("status", [401, 402])

@@ -10,6 +10,7 @@ import pytest
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, Sampling
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.addresses import (
     check_headers,
     resolve_headers,
@@ -104,7 +105,7 @@ def test_two_models_of_one_address_send_their_own_headers() -> None:
             for name in ("A", "B")
         ]
         models = [
-            OpenAIModel(MOCK, one, policy=QUICK, environ={"A": "red", "B": "blue"})
+            OpenAIModel(ModelAccess(MOCK, one, policy=QUICK), environ={"A": "red", "B": "blue"})
             for one in endpoints
         ]
         for model in models:

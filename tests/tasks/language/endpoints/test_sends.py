@@ -19,12 +19,12 @@ from schemas.errors import ModelUnavailable
 from schemas.night.budget import Budget
 from schemas.night.requests import RequestCounts
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.sends import CountedModel, Send
 from tasks.storage.ledger import SendLog, Sum, read_sends
@@ -183,9 +183,9 @@ async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[Counti
     server, log = CountingServer(moods), SendLog(folder / "sends")
     await server.open()
     model = MoodyModel(
-        MOCK,
-        ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1"),
-        policy=EAGER,
+        ModelAccess(
+            MOCK, ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1"), policy=EAGER
+        ),
         environ={},
         on_send=log.count,
     )
@@ -266,12 +266,8 @@ def test_a_cancelled_request_and_one_that_is_too_slow_may_have_been_paid_for() -
     ):
         sends: list[Send] = []
         with model_server([Reply(fault="hang")]) as server:
-            endpoint = ModelEndpoint(base_url=server.base_url)
-            asyncio.run(
-                scenario(
-                    OpenAIModel(MOCK, endpoint, policy=policy, environ={}, on_send=sends.append)
-                )
-            )
+            access = ModelAccess(MOCK, ModelEndpoint(base_url=server.base_url), policy=policy)
+            asyncio.run(scenario(OpenAIModel(access, environ={}, on_send=sends.append)))
             assert (len(server.bodies), counts_of(sends)) == (1, RequestCounts(asked=1, paid=1))
 
 
@@ -279,14 +275,14 @@ def test_a_request_that_moves_to_another_server_is_asked_once() -> None:
     sends: list[Send] = []
     with model_server([Reply(status=503)]) as first, model_server() as second:
         policy = CallPolicy(concurrency=1, max_tries=1)
-        places = [ModelEndpoint(base_url=server.base_url) for server in (first, second)]
+        accesses = [
+            ModelAccess(MOCK, ModelEndpoint(base_url=server.base_url), policy=policy)
+            for server in (first, second)
+        ]
 
         async def play() -> Completion:
             model = StickyModel(
-                [
-                    OpenAIModel(MOCK, one, policy=policy, environ={}, on_send=sends.append)
-                    for one in places
-                ]
+                [OpenAIModel(one, environ={}, on_send=sends.append) for one in accesses]
             )
             try:
                 return await model.complete(ask())

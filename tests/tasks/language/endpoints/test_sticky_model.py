@@ -14,9 +14,9 @@ import pytest
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import CallPolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.opening import open_model
 from tests.fixtures.vllm_program import Handler
@@ -67,7 +67,9 @@ def impatient(place: ModelEndpoint) -> StickyModel:
     policy = CallPolicy(concurrency=2, max_tries=1)
     return StickyModel(
         [
-            OpenAIModel(IDENTITY, place.model_copy(update={"base_url": url}), policy=policy)
+            OpenAIModel(
+                ModelAccess(IDENTITY, place.model_copy(update={"base_url": url}), policy=policy)
+            )
             for url in place.replicas
         ]
     )
@@ -81,7 +83,7 @@ async def asked(model: ChatModel, problem: int, turn: int) -> int:
 
 def test_a_dialogue_stays_with_its_server_and_new_ones_are_spread(three: Servers) -> None:
     async def play() -> list[list[int]]:
-        model = open_model(IDENTITY, three.place, concurrency=6)
+        model = open_model(ModelAccess(IDENTITY, three.place).limited(6))
         try:
             return [
                 list(await asyncio.gather(*(asked(model, problem, turn) for problem in range(9))))

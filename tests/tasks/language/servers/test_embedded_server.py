@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from schemas.run import Sampling
+from schemas.run import ModelEndpoint, Sampling
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel, Completion
-from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.language.model_spec import parse_model
 from tasks.language.opening import check_endpoint, open_model
 from tasks.language.servers.embedded_server import embedded_server
 from tests.fixtures.processes import running
@@ -37,12 +38,10 @@ QUESTIONS = tuple(
 
 
 @pytest.fixture(scope="module")
-def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelChoice]:
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelAccess]:
     choice = parse_model("embedded:smollm2")
     with embedded_server(tmp_path_factory.mktemp("logs")) as base_url:
-        yield ModelChoice(
-            choice.identity, choice.endpoint.model_copy(update={"base_url": base_url})
-        )
+        yield choice.at(ModelEndpoint(base_url=base_url))
 
 
 async def _answer(model: ChatModel, question: str, max_tokens: int) -> Completion:
@@ -50,10 +49,10 @@ async def _answer(model: ChatModel, question: str, max_tokens: int) -> Completio
 
 
 def answers(
-    choice: ModelChoice, questions: tuple[str, ...], *, at_once: int, max_tokens: int = 40
+    choice: ModelAccess, questions: tuple[str, ...], *, at_once: int, max_tokens: int = 40
 ) -> list[Completion]:
     async def scenario() -> list[Completion]:
-        model = open_model(choice.identity, choice.endpoint, concurrency=at_once, environ={})
+        model = open_model(choice.limited(at_once), environ={})
         try:
             return await asyncio.gather(
                 *(_answer(model, question, max_tokens) for question in questions)
@@ -64,8 +63,8 @@ def answers(
     return asyncio.run(scenario())
 
 
-def test_it_is_a_real_model(smollm2: ModelChoice) -> None:
-    asyncio.run(check_endpoint(smollm2.identity, smollm2.endpoint, {}))
+def test_it_is_a_real_model(smollm2: ModelAccess) -> None:
+    asyncio.run(check_endpoint(smollm2, {}))
     (answer,) = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=120)
     assert "def add(a, b):" in answer.content
     assert answer.served_model == "smollm2"
@@ -86,25 +85,25 @@ REVISIONS = tuple(
 
 
 @pytest.mark.long
-def test_greedy_answers_are_the_same_alone_and_among_others(smollm2: ModelChoice) -> None:
+def test_greedy_answers_are_the_same_alone_and_among_others(smollm2: ModelAccess) -> None:
     alone = answers(smollm2, REVISIONS, at_once=1, max_tokens=150)
     together = answers(smollm2, REVISIONS[::-1], at_once=len(REVISIONS), max_tokens=150)[::-1]
     assert [a.content for a in alone] == [a.content for a in together]
     assert len({a.content for a in alone}) == len(REVISIONS)
 
 
-def test_a_cut_answer_says_so(smollm2: ModelChoice) -> None:
+def test_a_cut_answer_says_so(smollm2: ModelAccess) -> None:
     (answer,) = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=3)
     assert (answer.finish_reason, answer.output_tokens) == ("length", 3)
 
 
-def test_an_answer_ends_with_the_text_that_stops_it_and_keeps_it(smollm2: ModelChoice) -> None:
+def test_an_answer_ends_with_the_text_that_stops_it_and_keeps_it(smollm2: ModelAccess) -> None:
     """Its engine is free for the next answer at once, which is the same as before."""
     whole, *_ = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=120)
     asked = ask(QUESTIONS[0], max_tokens=120, stop=("no such text", "\n```\n"))
 
     async def scenario() -> list[Completion]:
-        model = open_model(smollm2.identity, smollm2.endpoint, concurrency=6, environ={})
+        model = open_model(smollm2.limited(6), environ={})
         try:
             return await asyncio.gather(*(model.complete(asked) for _ in range(6)))
         finally:
@@ -119,7 +118,7 @@ def test_an_answer_ends_with_the_text_that_stops_it_and_keeps_it(smollm2: ModelC
 
 
 def test_a_request_that_is_none_is_refused_and_one_that_nobody_waits_for_is_not_answered_to_its_end(
-    smollm2: ModelChoice,
+    smollm2: ModelAccess,
 ) -> None:
     assert smollm2.endpoint.base_url is not None
     address = urlsplit(smollm2.endpoint.base_url)
@@ -141,7 +140,7 @@ def test_a_request_that_is_none_is_refused_and_one_that_nobody_waits_for_is_not_
     assert time.monotonic() - before_s < 60
 
 
-def test_a_conversation_beyond_its_context_is_context_length(smollm2: ModelChoice) -> None:
+def test_a_conversation_beyond_its_context_is_context_length(smollm2: ModelAccess) -> None:
     (answer,) = answers(smollm2, ("word " * 9000,), at_once=1)
     assert (answer.content, answer.finish_reason) == ("", "context_length")
 
@@ -162,9 +161,7 @@ def servers() -> set[psutil.Process]:
 def test_a_killed_server_is_started_again_at_its_address(tmp_path: Path) -> None:
     choice, others = parse_model("embedded:smollm2"), servers()
     with embedded_server(tmp_path) as base_url:
-        here = ModelChoice(
-            choice.identity, choice.endpoint.model_copy(update={"base_url": base_url})
-        )
+        here = choice.at(ModelEndpoint(base_url=base_url))
         (before,) = answers(here, QUESTIONS[:1], at_once=1, max_tokens=5)
         (server,) = servers() - others
         server.kill()

@@ -4,6 +4,7 @@ the same in every batch.
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint
-from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.outage import CallPolicy
-from tasks.language.model_spec import EmbedderChoice, parse_embedder
+from schemas.run import EmbedderIdentity, ModelEndpoint
+from tasks.language.access import ModelAccess
+from tasks.language.embedding import open_embedder
+from tasks.language.model_spec import parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 
 pytestmark = [
@@ -33,26 +34,25 @@ TEXTS = (
     "x " * 5000,
 )
 
+Minilm = ModelAccess[EmbedderIdentity]
+
 
 @pytest.fixture(scope="module")
-def minilm() -> EmbedderChoice:
+def minilm() -> Minilm:
     return parse_embedder("embedded:minilm")
 
 
 @pytest.fixture(scope="module")
-def url(minilm: EmbedderChoice, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedding_server(
-        minilm.identity, minilm.endpoint, tmp_path_factory.mktemp("logs")
-    ) as base_url:
+def url(minilm: Minilm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedding_server(minilm, tmp_path_factory.mktemp("logs")) as base_url:
         yield base_url
 
 
-def embedded(choice: EmbedderChoice, url: str, *requests: Sequence[str]) -> list[list[Any]]:
+def embedded(choice: Minilm, url: str, *requests: Sequence[str]) -> list[list[Any]]:
     """Vectors of several requests at once."""
 
     async def ask() -> list[list[Any]]:
-        access = EmbedderAccess(choice.identity, ModelEndpoint(base_url=url), CallPolicy())
-        embedder = open_embedder(choice.identity, lambda: access)
+        embedder = open_embedder(choice.identity, lambda: choice.at(ModelEndpoint(base_url=url)))
         try:
             return await asyncio.gather(*map(embedder.embed, requests))
         finally:
@@ -61,7 +61,7 @@ def embedded(choice: EmbedderChoice, url: str, *requests: Sequence[str]) -> list
     return asyncio.run(ask())
 
 
-def test_vectors_have_length_1_and_what_is_alike_is_close(minilm: EmbedderChoice, url: str) -> None:
+def test_vectors_have_length_1_and_what_is_alike_is_close(minilm: Minilm, url: str) -> None:
     ((words, code, weather, long),) = embedded(minilm, url, TEXTS)
     assert [len(vector) for vector in (words, code, weather, long)] == [384] * 4
     assert [float(vector @ vector) for vector in (words, code, weather, long)] == [
@@ -70,23 +70,24 @@ def test_vectors_have_length_1_and_what_is_alike_is_close(minilm: EmbedderChoice
     assert words @ code > 0.4 > 0.2 > words @ weather
 
 
-def test_a_vector_is_the_same_alone_and_beside_others(minilm: EmbedderChoice, url: str) -> None:
+def test_a_vector_is_the_same_alone_and_beside_others(minilm: Minilm, url: str) -> None:
     together, alone, again = embedded(minilm, url, TEXTS, TEXTS[:1], TEXTS[::-1])
     assert (together[0] == alone[0]).all()
     assert all((one == other).all() for one, other in zip(together, again[::-1], strict=True))
 
 
 def test_another_models_weights_in_a_folder_are_loaded_from_there(
-    minilm: EmbedderChoice, tmp_path: Path
+    minilm: Minilm, tmp_path: Path
 ) -> None:
     choice = parse_embedder(f"bge-m3@{minilm.endpoint.path}")
-    with embedding_server(choice.identity, choice.endpoint, tmp_path) as base_url:
+    with embedding_server(choice, tmp_path) as base_url:
         ((by_first_token,),) = embedded(choice, base_url, TEXTS[:1])
     assert len(by_first_token) == 384
 
 
-def test_weights_that_cannot_be_loaded_are_told(minilm: EmbedderChoice, tmp_path: Path) -> None:
+def test_weights_that_cannot_be_loaded_are_told(minilm: Minilm, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
+    elsewhere = ModelEndpoint(path=str(tmp_path))
     with pytest.raises(ModelUnavailable, match="embedder-minilm"):
-        with embedding_server(minilm.identity, ModelEndpoint(path=str(tmp_path)), tmp_path):
+        with embedding_server(replace(minilm, endpoint=elsewhere), tmp_path):
             pass

@@ -23,8 +23,9 @@ import pytest
 from schemas.dialog import Role
 from schemas.errors import ConfigError, ModelUnavailable, UsageError
 from schemas.run import ModelEndpoint, Sampling
+from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Message
-from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.language.model_spec import parse_model
 from tasks.language.opening import open_model
 from tasks.language.servers.vllm_command import serve_commands
 from tasks.language.servers.vllm_metrics import serving
@@ -49,13 +50,13 @@ def weights(tmp_path: Path) -> Path:
     return folder
 
 
-def chosen(weights: Path, settings: VllmSettings) -> ModelChoice:
+def chosen(weights: Path, settings: VllmSettings) -> ModelAccess:
     return parse_model(f"vllm:{weights}", serve=settings)
 
 
-def answer(choice: ModelChoice, place: ModelEndpoint, problem: str = "p") -> str:
+def answer(choice: ModelAccess, place: ModelEndpoint, problem: str = "p") -> str:
     async def ask() -> str:
-        model = open_model(choice.identity, place, concurrency=2)
+        model = open_model(choice.at(place).limited(2))
         try:
             said = (Message(Role.USER, "one two three four"),)
             return (await model.complete(ChatRequest(said, Sampling(), 0, problem, 1, 0))).content
@@ -99,9 +100,7 @@ def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(
 ) -> None:
     settings, told = VllmSettings(command=program, environment={"TAKES_S": "3"}), list[str]()
     choice = chosen(weights, settings)
-    with serving(
-        choice.identity, choice.endpoint, settings, None, tmp_path / "logs", told.append
-    ) as place:
+    with serving(choice, settings, None, tmp_path / "logs", told.append) as place:
         assert place.served_name == choice.identity.weights_digest
         assert answer(choice, place).startswith("port ")
         pids = [pid for pair in started(tmp_path / "logs" / "vllm-tiny.log") for pid in pair]
@@ -122,8 +121,8 @@ def test_two_servers_of_one_name_have_a_log_each(
     first, second = chosen(weights, one), chosen(weights, other)
     logs = tmp_path / "logs"
     with (
-        serving(first.identity, first.endpoint, one, None, logs),
-        serving(second.identity, second.endpoint, other, None, logs),
+        serving(first, one, None, logs),
+        serving(second, other, None, logs),
     ):
         assert [len(started(logs / name)) for name in ("vllm-tiny.log", "vllm-tiny-2.log")] == [
             1,
@@ -137,7 +136,7 @@ def test_a_server_that_dies_is_started_again_on_its_port(
 ) -> None:
     settings = VllmSettings(command=program, restarts=1)
     choice, log = chosen(weights, settings), tmp_path / "logs" / "vllm-tiny.log"
-    with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs") as place:
+    with serving(choice, settings, None, tmp_path / "logs") as place:
         before = answer(choice, place)
         engine, server = started(log)[0]
         os.kill(server, signal.SIGKILL)
@@ -160,7 +159,7 @@ def test_nothing_is_left_when_the_driver_is_killed(
         "from tasks.language.servers.vllm_settings import VllmSettings\n"
         "settings = VllmSettings(command=sys.argv[1]); choice = parse_model('vllm:' + "
         "sys.argv[2], serve=settings)\n"
-        "with serving(choice.identity, choice.endpoint, settings, None, Path(sys.argv[3])):\n"
+        "with serving(choice, settings, None, Path(sys.argv[3])):\n"
         "    print('up', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", driver, program, str(weights), str(tmp_path / "logs")]
@@ -180,7 +179,7 @@ def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(
 ) -> None:
     settings, logs = VllmSettings(command=program), tmp_path / "logs"
     choice = chosen(weights, settings)
-    with serving(choice.identity, choice.endpoint, settings, None, logs) as place:
+    with serving(choice, settings, None, logs) as place:
         assert end_orphans(logs) == 0
         assert answer(choice, place)
         engine, server = started(logs / "vllm-tiny.log")[0]
@@ -210,7 +209,7 @@ def test_a_start_that_fails_says_why_and_where_the_log_is(
     settings = VllmSettings(command=program, environment=mood)
     choice = chosen(weights, settings)
     with pytest.raises(ModelUnavailable, match=rf"vllm-tiny\.log.*{said}"):
-        with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs"):
+        with serving(choice, settings, None, tmp_path / "logs"):
             pass
 
 
@@ -221,7 +220,7 @@ def test_what_is_never_healthy_is_ended_in_time(
     settings = VllmSettings(command=program, environment={"HOLDS": "1"}, ready_s=5.0)
     choice = chosen(weights, settings)
     with pytest.raises(ModelUnavailable, match="not ready within 5 s"):
-        with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs"):
+        with serving(choice, settings, None, tmp_path / "logs"):
             pass
     assert not any(lives(pid) for pid in started(tmp_path / "logs" / "vllm-tiny.log")[0])
 
@@ -338,7 +337,7 @@ def test_each_replica_has_a_port_and_a_log_of_its_own(
 ) -> None:
     settings = VllmSettings(command=program, replicas=2)
     choice = chosen(weights, settings)
-    with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs") as place:
+    with serving(choice, settings, None, tmp_path / "logs") as place:
         assert len(set(place.replicas)) == 2
         assert json.loads(fetched(place, "/v1/models"))["data"][0]["id"] == place.served_name
         assert len(started(tmp_path / "logs" / "vllm-tiny.1.log")) == 1
