@@ -122,7 +122,10 @@ class ModelEndpoint(Frozen):
     replicas: tuple[str, ...] = ()
     """Base URLs of all servers of the model, if there are several. `base_url` is the first one."""
     profile: EndpointProfile | None = None
-    """Initial form of the requests; None for the protocol's own form."""
+    """Parameters that the first requests have; they change if the endpoint refuses one.
+
+    None: the defaults of the protocol.
+    """
     batches: str | None = None
     """Folder that stores which batches are in flight, if requests go to the endpoint's batch API.
     None: they do not."""
