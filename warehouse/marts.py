@@ -114,7 +114,7 @@ class Mart:
     """`table`, `groups` or `view`."""
     statement: str
     source: "MartSource | None" = field(default=None, compare=False)
-    """None: only the warehouse file has the mart."""
+    """SQL file or wide table that defines the mart. None if a warehouse file alone has it."""
 
     @property
     def benchmark(self) -> str | None:

@@ -53,7 +53,7 @@ class MakeFiles(Protocol):
     """Function that yields the files of a folder."""
 
     def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
-        """Yield the name within the folder and the content of each file."""
+        """Yield each file of the export: its path in the output folder, and its content."""
         ...
 
 

@@ -41,7 +41,7 @@ class Transcript:
 
     @property
     def call_index(self) -> int:
-        """Return the 0-based number of the seat's next answer in its turn.
+        """Return the 0-based number of the participant's next answer within the current turn.
 
         Each step except an observation is an answer.
         """

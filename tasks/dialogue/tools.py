@@ -100,9 +100,9 @@ class Tree:
     folder: Path
     """Location of the files. If it is missing, programs in it are unscored."""
     resource: str = ""
-    """Resource of the run (`--resource NAME=PATH`) that contains the folder.
+    """Name of the run's resource (`--resource NAME=PATH`) that contains `folder`.
 
-    Empty if there is none.
+    Empty if no resource does.
     """
     packages: str = ""
     """Digest of names and versions of the packages in the folder. Empty if it has none."""

@@ -76,7 +76,8 @@ class ModelAccess(Generic[Identity]):
     identity: Identity
     endpoint: ModelEndpoint
     profile: EndpointProfile = field(default_factory=EndpointProfile)
-    """Initial form of the requests. The default is the protocol's own form."""
+    """Parameters that the first requests have; they change if the endpoint refuses one. The default
+    has the parameters of the protocol."""
     policy: CallPolicy = field(default_factory=CallPolicy)
 
     @property
