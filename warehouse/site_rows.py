@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.errors import UsageError
 from warehouse.comparison.decisions import Decisions
-from warehouse.comparison.judge_moves import JudgeMoves
+from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.named_pairs import REQUESTED
 from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, read_runs
@@ -294,7 +294,7 @@ class SiteRows:
         """
         run, other = self._compared_runs[new], self._compared_runs[old]
         between = (
-            JudgeMoves(self._connection).between(run, other),
+            DriftAnswers(self._connection).between(run, other),
             Decisions(self._connection).between(run, other),
         )
         return comparison_rows(

@@ -122,7 +122,7 @@ def event_text(row: Row) -> str:
     evidence = sequence_text(row) or f"q = {q_value:.3g}"
     means = f"{row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f}"
     facts = f"{row['difference']:+.3f}; threshold {row['threshold']:g}, {evidence}"
-    drift = moved_judge_text(row["judge_n"], row["judge_n_changed"])
+    drift = judge_drift_text(row["judge_n"], row["judge_n_changed"])
     return f"{row['event']}: {means} ({facts}){drift}"
 
 
@@ -144,7 +144,7 @@ def decided_text(row: Row) -> str:
     )
 
 
-def moved_judge_text(n: int | None, n_changed: int | None) -> str:
+def judge_drift_text(n: int | None, n_changed: int | None) -> str:
     """Return a remark on judge drift to append to a change, or an empty text.
 
     Args:
@@ -181,7 +181,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
             "q",
             "MDE",
             "event",
-            "judgements moved",
+            "judge drift",
         )
     ]
     for row in rows:
@@ -200,7 +200,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
                     q_value,
                     mde,
                     row["event"] or "",
-                    _moved(row),
+                    _drift_cell(row),
                 ),
             )
         )
@@ -208,7 +208,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     return "\n".join([cells[0], "|" + " --- |" * len(lines[0]), *cells[1:]])
 
 
-def _moved(row: Row) -> str:
+def _drift_cell(row: Row) -> str:
     """Return how many bundled cases the judges rated differently in the two runs' nights.
 
     Return a dash if the runs have no judge.

@@ -70,7 +70,7 @@ def with_night_events(
     return pairs, marked
 
 
-def is_judge_moved(row: Mapping[str, Any]) -> bool:
+def has_judge_drift(row: Mapping[str, Any]) -> bool:
     """Return whether the judgements of too many drift cases changed between the two nights.
 
     Drift cases are fixed inputs of judges, bundled with Parley, which nights repeat.
@@ -85,7 +85,7 @@ def _pair_event(row: Row, q_value: float | None, is_judged: bool) -> str | None:
         row["decision"] if row["decision"] in (BETTER, WORSE, EQUIVALENT) else _tested(row, q_value)
     )
     if outcome == WORSE:
-        return JUDGE_MOVED if is_judged and is_judge_moved(row) else REGRESSION
+        return JUDGE_MOVED if is_judged and has_judge_drift(row) else REGRESSION
     return IMPROVEMENT if outcome == BETTER else None
 
 
@@ -174,7 +174,7 @@ def _losses(
             and change_q < ALPHA
             and _is_loss(before, after, better, row["threshold"])
         ):
-            kind = JUDGE_MOVED if is_judged and is_judge_moved(row) else CHANGE_POINT
+            kind = JUDGE_MOVED if is_judged and has_judge_drift(row) else CHANGE_POINT
             yield row["position"], (kind, before, after)
     elif trend_q is not None and trend_q < ALPHA:
         last = measured[-1]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, cast
 
-from warehouse.comparison.judge_moves import JudgeMove, JudgeMoves
+from warehouse.comparison.judge_drift import DriftAnswers, JudgeDrift
 from warehouse.comparison.paired import ALPHA, adjusted
 from warehouse.comparison.pairs import Directions, Row
 from warehouse.comparison.runs import ComparedRun
@@ -171,7 +171,7 @@ def history_rows(
     checkpoints: Sequence[Sequence[ComparedRun]],
     results: Results,
     directions: Directions,
-    moves: JudgeMoves,
+    drift_answers: DriftAnswers,
 ) -> list[Row]:
     """Return the rows of `history` of one series. The latest run of a checkpoint counts.
 
@@ -179,7 +179,10 @@ def history_rows(
     are adjusted over the metrics of the series.
     """
     runs = [max(members, key=lambda run: (run.finished_at, run.run_id)) for members in checkpoints]
-    moved = [JudgeMove(), *(moves.between(run, before) for before, run in itertools.pairwise(runs))]
+    drifts = [
+        JudgeDrift(),
+        *(drift_answers.between(run, before) for before, run in itertools.pairwise(runs)),
+    ]
     lines = {
         metric: _line(runs, results, metric)
         for metric in sorted({m for run in runs for m in results.get(run.run_id, {})})
@@ -190,7 +193,7 @@ def history_rows(
     return [
         {
             **_place(point, metric, directions.get(metric[0])),
-            **_judged(moved[point.position - 1]),
+            **_judged(drifts[point.position - 1]),
             **_tests(line, trend_q[names[metric]], change_q[names[metric]]),
             "is_change_point": point.position
             == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
@@ -251,11 +254,11 @@ def _place(point: _Point, metric: Metric, better: str | None) -> Row:
     }
 
 
-def _judged(move: JudgeMove) -> Row:
+def _judged(drift: JudgeDrift) -> Row:
     return {
-        "judge_n": move.n,
-        "judge_n_changed": move.n_changed,
-        "judge_mean_shift": move.mean_shift,
+        "judge_n": drift.n,
+        "judge_n_changed": drift.n_changed,
+        "judge_mean_shift": drift.mean_shift,
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import UnknownName, UsageError
 from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_pair_events
-from warehouse.comparison.judge_moves import JudgeMoves
+from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.pairs import Directions, Row, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, nearest_run, read_runs, runs_named
 from warehouse.connect import connect, warehouse_path
@@ -44,9 +44,9 @@ def compare_named(
 
     connection = connect(home)
     try:
-        runs, moves, decisions = (
+        runs, drift_answers, decisions = (
             read_runs(connection),
-            JudgeMoves(connection),
+            DriftAnswers(connection),
             Decisions(connection),
         )
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
@@ -59,7 +59,7 @@ def compare_named(
                 REQUESTED,
                 compare_scores(connection, run.run_id, other.run_id),
                 directions,
-                moves.between(run, other),
+                drift_answers.between(run, other),
                 decisions.between(run, other),
             )
         ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
 from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, MetricDecision, PairDecisions
-from warehouse.comparison.judge_moves import JudgeMove
+from warehouse.comparison.judge_drift import JudgeDrift
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
 
@@ -88,7 +88,7 @@ def comparison_rows(
     against: str,
     pairs: Sequence[MetricPair],
     directions: Directions,
-    move: JudgeMove,
+    drift: JudgeDrift,
     decided: PairDecisions,
 ) -> list[Row]:
     """Return rows of `comparisons`, one for each metric, without events.
@@ -96,7 +96,7 @@ def comparison_rows(
     `warehouse.comparison.events` adds the events.
 
     Args:
-        move: how much the judges' answers on the drift cases changed between both runs.
+        drift: how much the judges' answers on the drift cases changed between both runs.
         decided: decisions of the run against the other one.
     """
     return [
@@ -120,9 +120,9 @@ def comparison_rows(
             "threshold": run.threshold_of(pair.metric),
             "night_q": None,
             "event": None,
-            "judge_n": move.n,
-            "judge_n_changed": move.n_changed,
-            "judge_mean_shift": move.mean_shift,
+            "judge_n": drift.n,
+            "judge_n_changed": drift.n_changed,
+            "judge_mean_shift": drift.mean_shift,
             "also_differs": list(run.differs(other)),
             "sandbox": run.sandbox,
             "isolated": run.isolated and other.isolated,

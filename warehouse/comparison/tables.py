@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
-from warehouse.comparison.judge_moves import JudgeMoves
+from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.pairs import (
     Directions,
     MetricPair,
@@ -43,7 +43,11 @@ def refresh_comparisons(
         directions: metric -> which direction is better.
         judged: metrics that read judgements.
     """
-    runs, moves, decisions = read_runs(connection), JudgeMoves(connection), Decisions(connection)
+    runs, drift_answers, decisions = (
+        read_runs(connection),
+        DriftAnswers(connection),
+        Decisions(connection),
+    )
     series = _series(runs)
     stored_pairs = _stored_pairs(connection, touched)
     rows: list[Row] = []
@@ -51,13 +55,13 @@ def refresh_comparisons(
         pairs = stored_pairs.get((run.run_id, other.run_id)) or compare_scores(
             connection, run.run_id, other.run_id
         )
-        between = moves.between(run, other), decisions.between(run, other)
+        between = drift_answers.between(run, other), decisions.between(run, other)
         rows += comparison_rows(run, other, against, pairs, directions, *between)
     results = read_results(connection)
     history = [
         row
         for checkpoints in series
-        for row in history_rows(checkpoints, results, directions, moves)
+        for row in history_rows(checkpoints, results, directions, drift_answers)
     ]
     rows, history = with_night_events(rows, history, judged)
     _replace(connection, "comparisons", rows)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from flows.night.reporting.messages import Event, Key, Line
 from flows.site.links import address, comparison_page, history_page
-from flows.text.comparison import moved_judge_text, sequence_text
+from flows.text.comparison import judge_drift_text, sequence_text
 from schemas.errors import ParleyError
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import Home
@@ -122,13 +122,13 @@ def pair_text(pair: Sequence[Row], site_url: str | None) -> str:
     ]
     for word, event in (
         ("worse", "regression"),
-        ("worse beside a moved judge", "judge_moved"),
+        ("possibly worse (the judge drifted)", "judge_moved"),
         ("better", "improvement"),
     ):
         moved = [f"{_values(row)} ({_evidence(row)})" for row in others if row["event"] == event]
         parts += [f"also {word}: {', '.join(moved)}"] if moved else []
     parts.append(f"run {main['run_id'][:12]}")
-    judged = moved_judge_text(main["judge_n"], main["judge_n_changed"])
+    judged = judge_drift_text(main["judge_n"], main["judge_n_changed"])
     page = comparison_page(main["other_run_id"], main["run_id"])
     link = (
         address(site_url, page)
@@ -147,7 +147,7 @@ def verdict(row: Row) -> str:
     verdict_of_event = {
         "regression": "worse",
         "improvement": "better",
-        "judge_moved": "undecided (the judge moved)",
+        "judge_moved": "undecided (the judge drifted)",
     }
     if row["event"] in verdict_of_event:
         return verdict_of_event[row["event"]]
@@ -215,7 +215,7 @@ def _series_text(row: Row, site_url: str | None) -> str:
         f" {levels} over {row['n_points']} checkpoints ({row['trend_slope'] or 0.0:+.4f} each)",
         "change_point": f"{row['family']} is worse on {row['metric']} from this checkpoint on:"
         f" {levels}",
-        "judge_moved": f"{row['family']} seems worse on {row['metric']} since the judge moved:"
+        "judge_moved": f"{row['family']} seems worse on {row['metric']} since the judge drifted:"
         f" {levels}",
         "recovery": f"{row['family']} has recovered on {row['metric']}: {levels}",
     }[row["event"]]

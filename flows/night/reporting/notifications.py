@@ -22,7 +22,7 @@ from tasks.storage.home import Home
 _log = logging.getLogger("parley.notify")
 _NAMES: Mapping[Event, tuple[str, str]] = {
     "regression": ("regression", "regressions"),
-    "judge_moved": ("loss beside a moved judge", "losses beside a moved judge"),
+    "judge_moved": ("loss with judge drift", "losses with judge drift"),
     "trend": ("slow decline", "slow declines"),
     "change_point": ("change point", "change points"),
     "recovery": ("recovery", "recoveries"),

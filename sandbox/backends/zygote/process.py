@@ -254,22 +254,20 @@ class Zygote:
         return int(resident)
 
     def _ask(
-        self, question: Any, descriptors: Sequence[int], patience_s: float = _ANSWER_S
+        self, question: Any, descriptors: Sequence[int], limit_s: float = _ANSWER_S
     ) -> tuple[Any, list[int]]:
         try:
             socket.send_fds(self._control, [marshal.dumps(question)], list(descriptors))
         except OSError as error:
             raise ZygoteGone(f"the zygote does not accept requests: {error.strerror}") from error
-        return self._hear(patience_s)
+        return self._hear(limit_s)
 
-    def _hear(self, patience_s: float) -> tuple[Any, list[int]]:
-        self._control.settimeout(patience_s)
+    def _hear(self, limit_s: float) -> tuple[Any, list[int]]:
+        self._control.settimeout(limit_s)
         try:
             message, received, _, _ = socket.recv_fds(self._control, _LONGEST_ANSWER, 1)
         except OSError as error:
-            raise ZygoteGone(
-                f"the zygote did not answer within {patience_s:g} s: {error}"
-            ) from error
+            raise ZygoteGone(f"the zygote did not answer within {limit_s:g} s: {error}") from error
         if not message:
             raise ZygoteGone("the zygote ended")
         return marshal.loads(message), received

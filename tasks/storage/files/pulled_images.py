@@ -32,7 +32,7 @@ _PULLS = 4
 """Number of concurrent pulls. A registry limits each connection; further pulls gain nothing."""
 _LOOK_S = 0.2
 _DAY_S = 86_400.0
-_PATIENCE_S = 60.0
+_ROOM_WAIT_S = 60.0
 """Seconds to wait for room, before images are removed that pending episodes need."""
 
 
@@ -61,13 +61,13 @@ class PulledImages:
     Args:
         folder: folder of the records, created with the first one.
         bound_gb: disk space in GB for all pulled images together. A single image may exceed it.
-        patience_s: seconds that a pull waits for room, before images are removed that pending
+        room_wait_s: seconds that a pull waits for room, before images are removed that pending
             episodes need.
     """
 
     folder: Path
     bound_gb: float = _USUAL_GB
-    patience_s: float = _PATIENCE_S
+    room_wait_s: float = _ROOM_WAIT_S
 
     @contextmanager
     def held(
@@ -156,7 +156,7 @@ class PulledImages:
             with _locked(self.folder / "room.lock", fcntl.LOCK_EX, is_over):
                 if (
                     self._has_room()
-                    or self._removed_any(api, time.monotonic() - start > self.patience_s) is None
+                    or self._removed_any(api, time.monotonic() - start > self.room_wait_s) is None
                 ):
                     place = self.folder / "reserved" / f"{_own_name()}-{content_id(image)}"
                     place.parent.mkdir(parents=True, exist_ok=True)

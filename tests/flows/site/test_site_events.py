@@ -85,7 +85,7 @@ def test_a_history_has_its_chart_trend_and_events(site: Path) -> None:
     assert len(line.split()) == len(N_PASSED)
     assert re.search(r"Trend: -0\.0\d+ per checkpoint over 6 checkpoints \(tau -1\.00", page)
     assert '<g class="mark trend">' in page
-    assert "<th>judgements moved</th>" in page
+    assert "<th>judge drift</th>" in page
 
 
 def test_pairs_are_named_as_for_compare(site: Path, home: Home) -> None:

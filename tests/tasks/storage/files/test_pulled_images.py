@@ -38,7 +38,7 @@ def images(
     for name, value in registry.variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("tasks.storage.files.pulled_images._USUAL_IMAGE", SIZE)
-    return PulledImages(tmp_path / "images", bound_gb=2.5 * SIZE / 1000 / MB, patience_s=0.0)
+    return PulledImages(tmp_path / "images", bound_gb=2.5 * SIZE / 1000 / MB, room_wait_s=0.0)
 
 
 def test_a_digest_is_known_without_a_pull_and_the_image_is_pulled_once(

@@ -16,7 +16,7 @@ Answer = tuple[float | None, str | None, str | None]
 
 
 @dataclass(frozen=True)
-class JudgeMove:
+class JudgeDrift:
     """Change of the same judges' answers between two nights, on the cases bundled with Parley.
 
     All fields are None if the run has no judge, or the nights have no case in common.
@@ -27,7 +27,7 @@ class JudgeMove:
     mean_shift: float | None = None
 
 
-class JudgeMoves:
+class DriftAnswers:
     """All answers of `judge_drift_answers`, by night and judge."""
 
     def __init__(self, connection: "DuckDBPyConnection") -> None:
@@ -41,7 +41,7 @@ class JudgeMoves:
             answers = self._answers.setdefault((night_id, judge), {})
             answers[(rubric, version, number), dimension] = (value, label, reason)
 
-    def between(self, run: ComparedRun, other: ComparedRun) -> JudgeMove:
+    def between(self, run: ComparedRun, other: ComparedRun) -> JudgeDrift:
         """Return how much the answers of both runs' common judges changed between their nights."""
         cases: set[tuple[str, Case]] = set()
         changed: set[tuple[str, Case]] = set()
@@ -59,7 +59,7 @@ class JudgeMoves:
                 if new is not None and old is not None:
                     shifts.append(new - old)
         if not cases:
-            return JudgeMove()
-        return JudgeMove(
+            return JudgeDrift()
+        return JudgeDrift(
             len(cases), len(changed), math.fsum(shifts) / len(shifts) if shifts else None
         )
