@@ -89,7 +89,7 @@ class Resolve(Protocol):
 
 
 class SelfTest(Protocol):
-    """Function that returns tests which pass in a dialog's project before any answer.
+    """Function that returns tests which must pass in a dialog's project before any answer exists.
 
     The function must be pure.
     """

@@ -266,7 +266,7 @@ def fenced_reference(problem: Problem, turn: int) -> str:
 
 @dataclass(frozen=True)
 class Play:
-    """Participants of the dialogues."""
+    """Functions that return a dialogue's participants, reference answers and user texts."""
 
     cast: MakeCast = scripted_chat
     gold_answer: GoldAnswer = fenced_reference

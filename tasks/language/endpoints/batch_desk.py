@@ -300,7 +300,7 @@ class BatchDesk:
             wait_s = min(2 * wait_s, self._policy.slowest_poll_s)
 
     async def _file(self, file_id: str) -> dict[str, bytes | Fault]:
-        """Read the lines of a results file."""
+        """Return the answers and faults in a results file, by key of the request."""
         content = await self._get_with_retries(f"/files/{file_id}/content")
         if isinstance(content, Fault):
             raise _OutOfReach(content)

@@ -32,9 +32,9 @@ class SpecSettings:
     """Settings that the user gives beside a model spec, such as an address or a revision."""
 
     text: str
-    """Complete spec, for messages."""
+    """Complete model spec, for messages."""
     today: str
-    """UTC date of today."""
+    """Present date in UTC, used in the revision `unpinned-<date>`."""
     base_url: str | None = None
     key_env: str | None = None
     revision: str | None = None
@@ -99,7 +99,7 @@ class ServeRequest:
 
 
 Read = Callable[[str, SpecSettings], ModelChoice]
-"""Returns the model for (text after the colon, settings).
+"""Function (spec's text after the colon, settings) -> model.
 
 Raises ConfigError, UnknownName, UsageError.
 """

@@ -30,7 +30,7 @@ from tasks.language.servers.server_process import (
 
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 8192
-"""Context length of the model's training."""
+"""Context length in tokens for which the model was trained."""
 MAX_ANSWER_TOKENS = 1024
 """Token limit of an answer whose request sets none.
 

@@ -25,10 +25,10 @@ VARIABLE = "PARLEY_VLLM"
 Its pinned packages differ from Parley's.
 """
 ANY_PORT = "PORT"
-"""Placeholder for a free port, until the server starts."""
+"""Placeholder in a server's arguments that a free port replaces when the server starts."""
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _VERSION_S = 300.0
-"""Time limit in seconds. `vllm --version` imports PyTorch first."""
+"""Time limit in seconds of `vllm --version`, which imports PyTorch first."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ServeCommand:
         )
 
     def at(self, port: int) -> list[str]:
-        """Return the arguments with a port."""
+        """Return the arguments with `port` in place of ANY_PORT."""
         return [str(port) if argument == ANY_PORT else argument for argument in self.arguments]
 
 

@@ -216,7 +216,7 @@ def _added_test(tests: Sequence[str], base: Sequence[str]) -> AddedTest:
 _SECTION = re.compile(r"(?m)^(?=[ \t]*####\w)")
 _HOLE = re.compile(r"(?m)^.*###The function: .*$")
 CHARACTERS_PER_TOKEN = 4
-"""Approximation, the same for all models."""
+"""Assumed number of characters in a token, the same for all models."""
 _CUT = "\n[...]\n"
 
 

@@ -89,7 +89,10 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
 
 def prose_of(text: str, entry_point: str) -> str:
-    """Return a message without calls of the function, which users may mention, and apostrophes."""
+    """Return a message without apostrophes and without calls of the function.
+
+    Users may mention such calls.
+    """
     return re.sub(
         rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
     )
@@ -147,11 +150,11 @@ class _Match:
 
     length: int
     body_index: int
-    """Index in the body."""
+    """Index of the run's first token in the reference's body."""
     part: int
-    """Index of the part."""
+    """Index of the part of the messages."""
     token_index: int
-    """Index in the part."""
+    """Index of the run's first token in this part."""
 
 
 @dataclass(frozen=True)
