@@ -163,7 +163,7 @@ class PublicDataset(Frozen):
 
     @property
     def is_run(self) -> bool:
-        """Return True if `parley run` uses the dataset, False if another command (`use`) does."""
+        """Return True if `parley run` uses the dataset, False if the command in `use` does."""
         return not self.use or self.use.startswith("parley run ")
 
     @property

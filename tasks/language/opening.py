@@ -138,7 +138,7 @@ async def served_facts(
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a listed model that distinguish its weights from others."""
+    """Return those fields of a model listed by an endpoint that tell its weights from others."""
     sizes = row.get("meta")
     facts = {name: row.get(name) for name in ("root", "parent", "owned_by")}
     facts |= (

@@ -93,7 +93,7 @@ def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
 ALPHA = 0.05
 Ratings = Mapping[str, Mapping[str, float]]
-"""System -> rated item -> rating."""
+"""Ratings by people or by a judge: system -> rated item -> rating."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class RankAccuracy:
     n_agreed: int
     """Pairs among `n_pairs` that the judge orders in the same way."""
     n_compared: int
-    """Pairs with ratings of the same items."""
+    """Pairs of systems that have ratings of the same items."""
 
     @property
     def accuracy(self) -> float | None:

@@ -55,7 +55,7 @@ class Metric(Generic[P, R]):
 
     @property
     def heading(self) -> str:
-        """Title, or the name if the title is empty."""
+        """Heading of the metric's column: the title, or the name if the title is empty."""
         return self.title or self.name
 
     @property

@@ -261,7 +261,7 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     ),
 )
 RoleTexts = Mapping[str, Sequence[str]]
-"""Texts that a user sets for each key."""
+"""Key -> texts that a command's user sets for it."""
 
 
 def key_table() -> str:

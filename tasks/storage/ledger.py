@@ -45,7 +45,7 @@ class Sum:
 
     @property
     def tokens(self) -> int:
-        """Input, output and estimated tokens."""
+        """Sum of input, output and estimated tokens."""
         return self.input_tokens + self.output_tokens + self.estimated_tokens
 
 

@@ -55,7 +55,7 @@ class Vectors:
         self._calls = Calls(
             lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync
         )
-        """Answers that are not in a part yet."""
+        """The embedder's answers that are not in a part of the lake yet."""
         self._in_memory = ChainMap(self._cached, self._calls.own, self._calls.others)
         """All vectors in memory: from the lake, from this process, and from other processes."""
         self._refused = set[str]()

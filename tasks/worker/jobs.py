@@ -98,7 +98,7 @@ class RunContext:
 
     @cached_property
     def run_id(self) -> str:
-        """Return the spec's run id, computed once."""
+        """Return the id of the run, computed once from its spec."""
         return self.spec.run_id
 
     @property

@@ -271,7 +271,7 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
         raise UsageError(
-            f"no run of a model with replayed feedback is published in {home}. "
+            f"no run with replayed feedback is published in {home}. "
             f"Publish runs of {', '.join(STATIC)} and of the matching live settings"
         )
     return CORRELATION_COLUMNS, rows

@@ -87,7 +87,7 @@ class BatchDesk:
             )
 
     async def ask(self, body: Mapping[str, Any]) -> bytes | Fault:
-        """Return the answer to a request: the response's body, or the fault of a line or batch."""
+        """Return the answer to a request: the response's body, or the fault of request or batch."""
         key = content_id(body)
         self._bodies[key] = body
         if key not in self._batches:
@@ -113,7 +113,7 @@ class BatchDesk:
         return await asyncio.shield(future)
 
     async def aclose(self) -> None:
-        """Stop waiting. Running batches continue at the endpoint, and the next desk finds them."""
+        """Stop waiting. Running batches continue at the endpoint, and a later desk finds them."""
         tasks = [
             *self._sent,
             *self._results.values(),
@@ -231,7 +231,7 @@ class BatchDesk:
             after = f"&after={rows[-1]['id']}"
 
     async def _outcome(self, batch: Batch, key: str) -> bytes | Fault | None:
-        """Return a known batch's result for a request, or None if it must be sent again."""
+        """Return a known batch's result for a request, or None to send the request again."""
         outcome = (await self._lines(batch)).get(key)
         is_again = (
             isinstance(outcome, Fault)

@@ -44,7 +44,7 @@ class AdaptiveLimit:
     def grant(self, concurrency: int) -> None:
         """Change the configured concurrency (`floor` or more).
 
-        A limit that overloads have lowered stays low, and so does the share of overloads.
+        The share of overloads stays, and so does a limit that overloads have lowered.
         """
         if concurrency == self.concurrency:
             return

@@ -60,7 +60,10 @@ class BodyTooLarge(Exception):
 
 @dataclass
 class EndpointPool:
-    """Connections of one endpoint. Leave it once for each `join_pool`. The last user closes it."""
+    """Connections of one endpoint.
+
+    Call `leave` once for each `join_pool`. The last call closes the connections.
+    """
 
     session: "ClientSession"
     url: str

@@ -157,7 +157,7 @@ class OpenAIModel:
 
     @property
     def found_profile(self) -> EndpointProfile:
-        """Return the endpoint's profile as it is known now."""
+        """Return the endpoint's profile, as far as its answers and rejections have shown it."""
         return self._first_profile if self._pool is None else self.profile(self._pool)
 
     def _note_thoughts(self, answer: Answer, thought: Thought) -> None:

@@ -145,7 +145,7 @@ class ModelProvider:
     """Returns the commands that `serve` would start, for dry runs."""
     takes_serve_settings: bool = False
     lacks_engine: Callable[[str, VllmSettings | None], bool] = lambda _rest, _settings: False
-    """Returns True if a model's revision is the version of a program that is not installed here."""
+    """Returns True if a model's revision is the version of an engine that is not installed here."""
     usual_gpus: float | None = None
     """Default number of GPUs of the model's server. None if unknown."""
     takes_batches: bool = False

@@ -92,7 +92,7 @@ def main() -> None:
         "--parent",
         type=int,
         required=True,
-        help="process that this one and vLLM end with",
+        help="id of the process with which this one and vLLM end",
     )
     arguments = parser.parse_args()
     task, over = arguments.servers, threading.Event()

@@ -62,7 +62,7 @@ class RunReport(Frozen):
 
 
 def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
-    """Return the work of each run that began."""
+    """Return the reused and paid work of each run that began."""
     return tuple(report.work for report in reports if report.work is not None)
 
 
