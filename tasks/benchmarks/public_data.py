@@ -101,7 +101,7 @@ class PublicDataset(Frozen):
     licence: str
     """Licence as stated by the authors, or `none stated`."""
     version: str
-    """Dataset version of the benchmark under which these files are read."""
+    """Dataset version of the benchmark under which the dataset's files are read."""
     settings: tuple[str, ...] = ()
     """Settings that use the dataset. Empty means all."""
     rows: int | None = Field(default=None, ge=0)
@@ -168,7 +168,7 @@ class PublicDataset(Frozen):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return the known paths of its files, with patterns for unknown paths."""
+        """Return the known paths of the dataset's files, with patterns for unknown paths."""
         items = (item for source in self.sources for item in source.files.items())
         named = (
             place if "*" not in path else f"{place}/{PurePosixPath(path).name}"

@@ -17,7 +17,7 @@ from tasks.metrics.registry import metric
 BETA = 2.0
 """Both parameters of the Beta distribution (equation 4)."""
 LOWEST_PROBABILITY = 1e-3
-"""P_k is clipped to this, so that its logarithm is bounded."""
+"""Lower bound of the semantic probability P_k, so that its logarithm is bounded."""
 
 Probability = Literal["half_cosine", "clipped_cosine"]
 

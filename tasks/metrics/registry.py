@@ -41,7 +41,7 @@ class Metric(Generic[P, R]):
     """Part of a score's key. Raise it when the metric's values change."""
     function: Callable[P, R]
     title: str = ""
-    """Short heading of its column in result tables."""
+    """Short heading of the metric's column in result tables."""
     better: Better | None = "higher"
     """Direction of better values, `higher` or `lower`. None: the metric only describes."""
     judged: bool = False

@@ -123,7 +123,7 @@ class StoredShares:
         return self._of_run.get(run)
 
     def of_night(self, night: str) -> float | None:
-        """Return the latest share stored for this night digest; None if there is none."""
+        """Return the latest share stored under the digest of a night; None if there is none."""
         return self._of_night.get(night)
 
     def add(self, share: StoredShare) -> None:

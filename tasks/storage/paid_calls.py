@@ -116,9 +116,9 @@ class Calls(Generic[T]):
         self._reader = SegmentReader(folder)
         self._rows: dict[Path, dict[str, T]] = {}
         self.own: dict[str, T] = {}
-        """Answers of this process, if it remembers them."""
+        """Answers of this process by key; empty unless the process remembers its answers."""
         self.others: dict[str, T] = {}
-        """Answers of all other segments, as of the last `refresh`."""
+        """Answers of all other segments by key, as of the last `refresh`."""
         self.in_flight = CallsInFlight[T]()
 
     async def find(self, key: str, ask: Callable[[], Awaitable[T]], **about: object) -> T:

@@ -174,7 +174,7 @@ class RunState:
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
-        """Give control models the problem's reference while one of its episodes is played."""
+        """Give control models the problem's reference while an episode of the problem is played."""
         under_way = self._problems.setdefault(problem.problem_id, [])
         under_way.append(problem)
         try:

@@ -23,7 +23,7 @@ class OutagePolicy:
     faults: int = 8
     """Number of consecutive faults, of all requests together, that can start an outage."""
     silence_s: float = 5.0
-    """Minimum seconds without any response that these faults must span to start an outage."""
+    """Minimum seconds without any response that `faults` faults must span to start an outage."""
     patience_s: float = 300.0
     """Seconds for which requests wait for the endpoint. After that, they fail immediately."""
     pause_s: float = 0.5

@@ -29,7 +29,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class SpecSettings:
-    """Settings that the user gives beside a model spec, such as an address or a revision."""
+    """Settings of a model that a request states beside the spec, such as address or revision."""
 
     text: str
     """Complete model spec, for messages."""
@@ -131,7 +131,7 @@ class ModelProvider:
     knows_answers: bool = False
     """True if answers are known in advance and free, and depend on fields that no endpoint sees."""
     is_control: bool = False
-    """True if it represents no real model. Estimates and tables of models omit it."""
+    """True if the provider's models are controls. Estimates and tables of models omit them."""
     shown_name: Callable[[str], str] = file_name
     """Returns a model's default name in tables from its spec's text after the colon."""
     located: Callable[[str, Path], str] | None = None

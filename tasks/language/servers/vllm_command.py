@@ -20,9 +20,9 @@ from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_settings import VllmSettings
 
 VARIABLE = "PARLEY_VLLM"
-"""Variable with the path of the vllm executable, if it has its own environment.
+"""Environment variable with the path of a vllm executable outside of Parley's environment.
 
-Its pinned packages differ from Parley's.
+An environment of its own suits vLLM, whose pinned packages differ from Parley's.
 """
 ANY_PORT = "PORT"
 """Placeholder in a server's arguments that a free port replaces when the server starts."""
@@ -37,7 +37,7 @@ class ServeCommand:
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
-    """Variables in addition to those of this process."""
+    """Environment variables of the server, in addition to those of this process."""
 
     def shown(self) -> str:
         """Return the command as a person would type it."""
