@@ -51,7 +51,7 @@ class RunReport(Frozen):
     """Number of rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
-    """Reused and paid work, and why it was paid; None for a run that failed before it began."""
+    """Reused and paid work, and why work was pending; None for a run that never began."""
     exit_code: int = 1
     """Exit status of a command that runs this run alone, if the run fails."""
 
