@@ -88,7 +88,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 
 
 def test_two_different_addresses_are_refused() -> None:
-    with pytest.raises(ConfigError, match="another address"):
+    with pytest.raises(ConfigError, match="differs from"):
         parse_model("openai:m@http://127.0.0.1:1/v1", base_url="http://127.0.0.1:2/v1")
 
 
