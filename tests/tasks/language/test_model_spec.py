@@ -179,7 +179,7 @@ def test_a_repository_s_model_and_what_is_neither() -> None:
         "org/Tiny",
     )
     for text in ("vllm:./nowhere", "vllm:Tiny", "vllm:a/b/c"):
-        with pytest.raises(UsageError, match="the folder does not exist"):
+        with pytest.raises(UsageError, match="neither an existing folder"):
             parse_model(text)
 
 
