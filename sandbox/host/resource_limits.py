@@ -1,8 +1,8 @@
 """Resource limits of commands: a memory cgroup around a session, and `prlimit` prefixes.
 
-The cgroup bounds the total memory of a session, if this process may make one. The name of a group
-contains the pid and start time of the process that made it, so that the next Parley process can
-remove the groups of a killed one.
+The cgroup bounds the total memory of a session. If this process may not make one, only the memory
+of each process is bounded. The name of a group contains the pid and start time of the process that
+made it, so that the next Parley process can remove the groups of a killed one.
 
 The prefix `prlimit` sets the limits of each process of one command, because a parent with threads
 cannot safely set limits between fork and exec.
