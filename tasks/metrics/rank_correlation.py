@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 MIN_MODELS = 5
-"""Minimum number of models. With fewer, almost any order looks correlated: four models agree or
-disagree completely by chance once in twelve."""
+"""Minimum number of models.
+
+With fewer, almost any order looks correlated: four models agree or disagree completely by chance
+once in twelve.
+"""
 RESAMPLES = 9_999
 SEED = 20250917
 _PLACES = 12

@@ -47,8 +47,10 @@ class Metric(Generic[P, R]):
     judged: bool = False
     """True if the metric reads judgements, so that another judge can change its values."""
     ends: tuple[float, float] = (0.0, 1.0)
-    """Lowest and highest possible value. Decisions between models use these bounds and refuse a
-    value outside."""
+    """Lowest and highest possible value.
+
+    Decisions between models use these bounds and refuse a value outside.
+    """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)

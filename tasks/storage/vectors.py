@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 TABLE = "embeddings"
 TEXTS_A_PART = 256
 _REQUESTS_AT_ONCE = 8
-"""Maximum number of requests in flight for one call of `find`. The endpoint's concurrency may be
-lower."""
+"""Maximum number of requests in flight for one call of `find`.
+
+The endpoint's concurrency may be lower.
+"""
 _MOST_CACHED = 20_000
 """Maximum number of vectors from the lake that a process keeps in memory."""
 _ABANDONED_S = 3600.0

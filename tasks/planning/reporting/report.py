@@ -36,8 +36,10 @@ class RunReport(Frozen):
     n_tampered: int = 0
     """Number of test verdicts on answers that tampered with the tests."""
     n_drift_calls: int = 0
-    """Number of requests that measured the drift of judges, once a night. `model_calls` excludes
-    them."""
+    """Number of requests that measured the drift of judges, once a night.
+
+    `model_calls` excludes them.
+    """
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
     n_refused: int = 0

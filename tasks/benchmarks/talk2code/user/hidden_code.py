@@ -138,8 +138,10 @@ MOST_DISCLOSED = 1 / 3
 _SHORTEST = 4
 """Minimum tokens of a matching run: shorter runs, such as `x = y`, occur in many programs."""
 _SHORTEST_IN_PROSE, _LEAST_SYNTAX = 5, 2
-"""Minimum tokens of a run in prose, and how many of them must be syntax. So "return True if it is,
-otherwise False" does not count as code."""
+"""Minimum tokens of a run in prose, and how many of them must be syntax.
+
+So "return True if it is, otherwise False" does not count as code.
+"""
 _INLINE = re.compile(r"`[^`\n]+`")
 _FENCE = re.compile(r"^[ \t]*```[^\n]*$", re.MULTILINE)
 
