@@ -37,19 +37,15 @@ class ModelRequest(Frozen):
     key_env: str | None = None
     """Name of the environment variable that holds the endpoint's key."""
     revision: str | None = None
-    """Name of the weights that an endpoint serves.
-
-    Without it, a hosted model counts as another model each day (UTC).
-    """
+    """Name of the weights that an endpoint serves. Without it, a hosted model counts as another
+    model each day (UTC)."""
     ca_file: str | None = None
     """PEM file of certificate authorities to trust beside the default ones."""
     name: str | None = None
     """Name that tables show for weights or a recording on disk. Default: the folder's or file's."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["default"] = 0.0
-    """Sampling temperature.
-
-    `default`: no temperature is sent, so the endpoint's default applies.
-    """
+    """Sampling temperature. `default`: no temperature is sent, so the endpoint's default
+    applies."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
@@ -58,10 +54,8 @@ class ModelRequest(Frozen):
     """Tags around thoughts in an answer's text: `auto` for all that Parley knows, `none`, or names
     separated by commas."""
     request: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Further fields of each request's body, such as `reasoning_effort`, with any JSON values.
-
-    Part of the run's id.
-    """
+    """Further fields of each request's body, such as `reasoning_effort`, with any JSON values. Part
+    of the run's id."""
     system_prompt: str | None = None
     """File with a text that precedes the benchmark's own system text, separated by an empty line.
     The run's id contains its digest."""
@@ -100,10 +94,8 @@ class ModelRequest(Frozen):
     """Price in USD per hour of the server that Parley starts for the model (`vllm:`, `embedded:`),
     all replicas included."""
     gpus: float | None = Field(default=None, ge=0)
-    """Number of GPUs of the server that Parley starts, all replicas included.
-
-    The default of `embedded:` is 0.
-    """
+    """Number of GPUs of the server that Parley starts, all replicas included. The default of
+    `embedded:` is 0."""
     serve: VllmSettings | None = None
     """Settings of vLLM for a `vllm:` model."""
     family: str | None = None
@@ -247,10 +239,8 @@ class BenchmarkRequest(Frozen):
     """Setting of a benchmark, on one version of its data."""
 
     name: str
-    """Setting: `BENCHMARK.SETTING`, or `BENCHMARK` if it has only one setting.
-
-    For a benchmark in a file, `path/to/bench.py` or `path/to/bench.py:SETTING`.
-    """
+    """Setting: `BENCHMARK.SETTING`, or `BENCHMARK` if it has only one setting. For a benchmark in a
+    file, `path/to/bench.py` or `path/to/bench.py:SETTING`."""
     data: str | None = None
     """File or folder of raw data. Default: staged data, or the bundled sample."""
     dataset_version: str | None = None
@@ -259,19 +249,15 @@ class BenchmarkRequest(Frozen):
     """Resources that the data needs, such as repositories: maps the name of each resource to its
     file, folder or name. Ids contain their content, but no path."""
     templates: str | None = None
-    """Folder with templates that replace the benchmark's questions and judge prompts.
-
-    The run's id contains their digests, but not the folder.
-    """
+    """Folder with templates that replace the benchmark's questions and judge prompts. The run's
+    id contains their digests, but not the folder."""
     limit: int | None = Field(default=None, ge=1)
     """Play only the dialogues of the first N problems. N is not part of the run's id."""
     subsample: Subsample | None = None
     """Play only a share of these problems. It is not part of the run's id."""
     skip_missing_packages: bool = False
-    """Leave out problems whose programs import packages that are not installed.
-
-    It is not part of the run's id.
-    """
+    """Leave out problems whose programs import packages that are not installed. It is not part
+    of the run's id."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
 
@@ -293,11 +279,8 @@ class EvaluationRequest(Frozen):
     judges: dict[str, ModelRequest] = Field(default_factory=dict)
     """Judges by rubric. The judge with the empty name is for all other rubrics."""
     embedder: ModelRequest | None = None
-    """Embedder.
-
-    Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. Its sampling has
-    no effect.
-    """
+    """Embedder. Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. Its
+    sampling has no effect."""
     refused: Literal["failed", "unscored"] = "failed"
     """Result of the tests if the endpoint refused the prompt, so there is no answer."""
     sandbox: str = Field(default_factory=default_name)
@@ -310,10 +293,8 @@ class EvaluationRequest(Frozen):
     comparison: ComparisonRequest | None = None
     """Comparison of the run with others. None keeps the comparison of an earlier request."""
     decide: DecisionRule | None = None
-    """Stop once the comparison with a baseline is decided.
-
-    None: play all wanted episodes. It is not part of the run's id.
-    """
+    """Stop once the comparison with a baseline is decided. None: play all wanted episodes. It is
+    not part of the run's id."""
     fsync: bool = False
     """Flush journal and Parquet files to the disk at each write: slower, but safe against a power
     failure."""
