@@ -18,7 +18,7 @@ FORMS = ("control:gold", "control:empty")
 
 
 def read(rest: str, settings: SpecSettings) -> ModelAccess:
-    """Return the control of a spec."""
+    """Return the control that a model spec names."""
     settings.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, FORMS)
@@ -28,7 +28,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
 
 
 def open_control(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
-    """Open a control."""
+    """Open a control as a model."""
     from tasks.language.recorded_model import ControlModel, silence
 
     identity = access.identity

@@ -83,3 +83,24 @@ def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for name, judge in judge_context(plan, workers=2).judges.items()
     } == {"clear": 4, "whole": 8}
     assert concurrency_by_endpoint(plan)[endpoint_of(plan.subject)] == 16
+
+
+def test_a_judge_on_the_subjects_server_keeps_its_own_system_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BENCHMARKS, "built_in", {judged.NAME: f"{judged.__name__}:BENCHMARK"})
+    (tmp_path / "system.txt").write_text("Answer in French.")
+    served = ModelRequest(spec="vllm:tests/one", revision="1")
+    request = EvaluationRequest(
+        model=served.model_copy(update={"system_prompt": str(tmp_path / "system.txt")}),
+        judges={"": served},
+        benchmark=BenchmarkRequest(name="judged.code", dataset_version="sample"),
+        sandbox="none",
+    )
+    plan = plan_run(request, Home(tmp_path))
+    server = plan.subject.endpoint.model_copy(update={"base_url": HERE, "served_name": "s"})
+    places = {plan.subject.identity: server}
+    subject = context_for(plan, workers=1, cores=1, served=places).subject.endpoint
+    judge = judge_context(plan, workers=1, served=places).judges["clear"].endpoint
+    assert (subject.system_text, judge.system_text) == ("Answer in French.", "")
+    assert (judge.base_url, judge.served_name) == (HERE, "s")
