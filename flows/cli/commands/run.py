@@ -74,7 +74,9 @@ def run(
     ] = None,
     simulator: Annotated[
         str | None,
-        typer.Option(metavar=_SPEC, help="Model that plays the user, in settings that need one."),
+        typer.Option(
+            metavar=_SPEC, help="Model that plays the user, in settings with a simulated user."
+        ),
     ] = None,
     judge: Annotated[
         list[str] | None,
@@ -89,7 +91,7 @@ def run(
         Price,
         typer.Option(
             metavar="IN OUT",
-            help="Price in USD per million input and output tokens.",
+            help="Prices in USD per million tokens: input, then output.",
             rich_help_panel=ENDPOINT,
         ),
     ] = None,
