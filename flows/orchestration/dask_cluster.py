@@ -72,11 +72,12 @@ def dask_cluster(
     The cluster is the one of PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
 
     Args:
-        n_workers: worker processes of a new cluster, at least 1. An existing cluster keeps its own.
+        n_workers: number of worker processes of a new cluster, at least 1. An existing cluster
+            keeps the workers that it has.
         threads_per_worker: concurrent tasks of each new worker, at least 1.
         scratch: folder for the new workers' files.
-        secret_names: variables that new workers keep although they look like keys, because workers
-            call the models.
+        secret_names: environment variables that new workers keep although they look like API keys,
+            because workers call the models.
 
     Raises:
         ServerUnavailable: the existing cluster does not answer or has no workers, or a new cluster

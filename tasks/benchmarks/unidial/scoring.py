@@ -47,7 +47,7 @@ CODE_READING = Option(
     default="original",
     affects="scoring",
     help=(
-        "rules on objects that a program lacks: ignored as in MemoryCode, or broken as in "
+        "rules on objects that a program lacks: ignored as in MemoryCode, or counted as broken as in "
         "UniDial-EvalKit"
     ),
 )
