@@ -53,9 +53,9 @@ class _Game(NamedTuple):
     sums: np.ndarray
     """Sum of the earlier values, without guesses."""
     n_scorable: np.ndarray
-    """Number of problems of the data set, less the earlier ones without a value."""
+    """Number of problems of the data set, minus the earlier ones without a value."""
     n_left: np.ndarray
-    """Number of problems not evaluated before this one."""
+    """Number of problems that were not evaluated before each value."""
     bets: np.ndarray
     slack: np.ndarray
     """Largest distance below 0 that the guesses can move a value."""
@@ -324,9 +324,9 @@ def _e_value(game: _Game, mean: float) -> float:
 
 
 def _lower_end(game: _Game, alpha: float) -> float:
-    """Return the smallest mean that no gambler grew rich against, at any time.
+    """Return the smallest mean whose gambler's capital never reached the target.
 
-    Running maxima are monotone, too.
+    The capital falls with the mean, and so does its running maximum. So there is one root.
     """
     target = math.log(2 / alpha)
     surely = max(0.0, float(game.sums[-1] / game.n_scorable[-1]) - _PRECISION)
@@ -334,9 +334,9 @@ def _lower_end(game: _Game, alpha: float) -> float:
 
 
 def _lower_ends(game: _Game, alpha: float) -> np.ndarray:
-    """Return `_lower_end` after each value.
+    """Return the lower end of the interval after each value (see `_lower_end`).
 
-    An end stays until the capital against it reaches the target.
+    An end stays equal until the capital of its gambler reaches the target.
     """
     target, n = math.log(2 / alpha), game.values.size
     ends, low, start = np.zeros(n), 0.0, 0

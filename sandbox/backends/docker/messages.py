@@ -46,5 +46,5 @@ def receive(
         raise ValueError("the message has no head")
     sizes = head.pop("sizes")
     if min(sizes, default=0) < 0 or _HEAD_BYTES + head_size + sum(sizes) != size:
-        raise ValueError("the parts of the message do not have its length in total")
+        raise ValueError(f"damaged message: parts of {sizes} bytes do not fill a message of {size}")
     return head, [read_exactly(length) for length in sizes]
