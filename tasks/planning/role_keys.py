@@ -141,8 +141,8 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "profile",
         "TEXT",
-        "What the endpoint accepts at first: openai-reasoning, vllm, mistral, anthropic-compatible, "
-        "or a YAML file. Default: learned from the endpoint's refusals.",
+        "What the endpoint is assumed to accept: openai-reasoning, vllm, mistral, "
+        "anthropic-compatible, or a YAML file. Default: learned from the endpoint's refusals.",
         TALKERS,
         subject="answers",
     ),
