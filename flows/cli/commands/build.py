@@ -52,7 +52,8 @@ def build(
         typer.Option(
             metavar="[ROLE=]SPEC",
             help="Build from the latest finished run of each setting of this model. For a dataset:"
-            f" the model to call for a role (default role: `model`), {MODEL_HELP}. Repeatable.",
+            " the model to call for a role (default role: `model`). Repeatable. SPEC:"
+            f" {MODEL_HELP}",
         ),
     ] = None,
     judge: Annotated[
@@ -71,7 +72,9 @@ def build(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Set an option of the build. Repeatable."),
+        typer.Option(
+            metavar="K=V", help="Set an option of the build (`parley list builds`). Repeatable."
+        ),
     ] = None,
     limit: Annotated[
         int | None,

@@ -143,7 +143,10 @@ def run(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Set an option of the setting. Repeatable."),
+        typer.Option(
+            metavar="K=V",
+            help="Set an option of the setting (`parley list benchmarks NAME`). Repeatable.",
+        ),
     ] = None,
     resource: Resources = None,
     templates: Annotated[
@@ -244,8 +247,8 @@ def run(
         str,
         typer.Option(
             metavar="failed|unscored",
-            help="How to score a model's refusal to answer a prompt. Refusals are counted in"
-            " either case.",
+            help="Score of an answer that refuses the prompt: that of a failed answer, or none. Refusals"
+            " are counted in either case.",
             rich_help_panel=QUALITY,
         ),
     ] = "failed",
