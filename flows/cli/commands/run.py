@@ -247,8 +247,8 @@ def run(
         str,
         typer.Option(
             metavar="failed|unscored",
-            help="Score of an answer that refuses the prompt: that of a failed answer, or none. Refusals"
-            " are counted in either case.",
+            help="Score of an answer that refuses the prompt: that of a failed answer, or none."
+            " Refusals are counted in either case.",
             rich_help_panel=QUALITY,
         ),
     ] = "failed",
