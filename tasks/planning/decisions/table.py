@@ -1,4 +1,4 @@
-"""Rows of the table `decisions`: a run's early decision, and the requests that were saved."""
+"""Rows of the table `decisions`: a run's early decision, and the requests that it made needless."""
 
 from collections.abc import Iterable, Sequence
 
