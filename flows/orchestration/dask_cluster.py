@@ -257,7 +257,7 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
     """Return the plugin that prepares each worker of the temporary cluster, including replacements.
 
     Workers ignore Ctrl-C, which a terminal sends to all processes and the driver handles. They drop
-    keys that they do not need.
+    API keys that they do not need.
     """
     from distributed.diagnostics.plugin import WorkerPlugin
 

@@ -125,7 +125,7 @@ def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> M
 
 
 def wall_seconds(lake: Lake, night_id: str) -> float | None:
-    """Return the seconds from a night's first stage to its last, or None if it was interrupted."""
+    """Return the seconds from a night's first stage to the end of its last; None if interrupted."""
     times = [
         (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
         for t in _times(lake, night_id)

@@ -125,7 +125,10 @@ def _nearest(items: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin
 
 
 def _played(plan: RunPlan) -> tuple[Origin, list[Episode]]:
-    """Return the newest finished dialogues with the same agent."""
+    """Return the newest finished dialogues of earlier runs with the same agent.
+
+    The first value says what these runs share with this run.
+    """
     end = f"+{plan.spec.agent.name}" if plan.spec.agent else ""
     played: list[tuple[Episode, str, str]] = []
     n_own = 0
