@@ -54,6 +54,11 @@ _SIGNATURES: Mapping[str, str] = {
     ),
 }
 _WORD_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
+_COMMENT_MARKS = re.compile(
+    r"\"{3}|'{3}|^[ \t]*(?:#+|//+|/\*+|\*+/?)(?=\s|$)|\*+/[ \t]*$", re.MULTILINE
+)
+"""Marks of docstrings and comments. HumanEval's statements are docstrings, and a lexer would take
+code in one for a text."""
 _ARGUMENTS = r"[\w\s,.:=<>\[\]'\"]*"
 _IGNORED = {"python": frozenset(";"), "java": frozenset("{};"), "javascript": frozenset("{};")}
 """Punctuation of blocks, which is often optional and carries no information."""
@@ -89,10 +94,12 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
 
 def prose_of(text: str, entry_point: str) -> str:
-    """Return a message without calls of the function, which users may mention, and apostrophes."""
-    return re.sub(
-        rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
-    )
+    """Return a message without calls of the function, which users may mention, and apostrophes.
+
+    Marks of docstrings and comments are removed, too, so that their text counts.
+    """
+    plain = _COMMENT_MARKS.sub(" ", _WORD_APOSTROPHE.sub("", text))
+    return re.sub(rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", plain)
 
 
 def _without_signature(text: str, language: Language, entry_point: str) -> str:

@@ -37,12 +37,15 @@ def renamed(hidden: HiddenCode) -> str:
 def test_the_whole_reference_is_found_in_every_form(name: str) -> None:
     hidden = hidden_of(name)
     inside = body_of(hidden.reference, hidden.language, hidden.entry_point)
+    mark = "#" if hidden.language.name == "python" else "//"
     forms = {
         "fenced": f"Take this:\n```\n{hidden.reference}\n```\nThat is all.",
         "bare": f"Do it like this. {hidden.reference}",
         "body": f"```{hidden.language.name}\n{inside}\n```",
         "renamed": f"It's so:\n{renamed(hidden)}",
         "packed": f"So: {' '.join(hidden.reference.split())}",
+        "in quotes": f'Like this:\n"""\n{hidden.reference}\n"""',
+        "commented": "\n".join(f"{mark} {line}" for line in hidden.reference.splitlines()),
     }
     if hidden.language.name == "python":
         del forms["packed"]
@@ -115,9 +118,19 @@ def test_prose_imports_examples_and_the_signature_are_no_disclosure(
     assert hidden.fault(text) is None
 
 
-def test_code_of_the_statement_is_no_secret() -> None:
-    """HumanEval/147's statement says `a[i] = i * i - i + 1`."""
-    statement = "You create an array where a[i] = i * i - i + 1."
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "You create an array where a[i] = i * i - i + 1.",
+        'def ok(n):\n    """\n    An array where a[i] = i * i - i + 1.\n    """\n',
+        "/**\n * You create an array where a[i] = i * i - i + 1.\n */",
+    ],
+)
+def test_code_of_the_statement_is_no_secret(statement: str) -> None:
+    """HumanEval/147's statement says `a[i] = i * i - i + 1`, in a docstring.
+
+    A docstring was one text to the lexer, so a user could not repeat the task's own formula.
+    """
     reference = (
         "def ok(n):\n    a = [i * i - i + 1 for i in range(1, n + 1)]\n    return sum(v % 3 == 0 "
         "for v in a)\n"
