@@ -33,7 +33,7 @@ _OTHERS = ("benchmark_version", "dataset_digest", "agent", "refused", "templates
 _UNPINNED = "unpinned"
 """Start of the revision of an endpoint whose weights are unknown. A date follows."""
 Condition = Mapping[str, str]
-"""Canonical JSON of each part, by name. Parts that a run does not have are absent."""
+"""Condition of a run: canonical JSON of each part, by name. Parts that the run lacks are absent."""
 
 
 def condition_of(run: Mapping[str, Any], settings: Mapping[str, Setting]) -> Condition:

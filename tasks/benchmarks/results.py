@@ -48,10 +48,10 @@ class WholeRun:
 
 
 class MakeFiles(Protocol):
-    """Function that yields the files of a folder."""
+    """Function that yields the files of a run's export folder."""
 
     def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
-        """Yield the name within the folder and the content of each file."""
+        """Yield each file of the export: its path in the output folder, and its content."""
         ...
 
 
@@ -70,7 +70,7 @@ class FinishedRun:
     run_id: str
     spec: RunSpec
     finished_at: str
-    """UTC, ISO 8601."""
+    """Time at which the run finished: UTC, ISO 8601."""
     episodes: Callable[[], Sequence[Episode]]
     """Reads the episodes in any order.
 
@@ -214,18 +214,18 @@ class PublishedData(Protocol):
     """Function that locates the raw data of published runs."""
 
     def __call__(self, folder: Path) -> tuple[Path, str] | None:
-        """Return the data and their version if the runs' folder leads to them, else None."""
+        """Return path and version of the raw data, or None if the folder does not tell where."""
         ...
 
 
 def no_published_data(folder: Path) -> None:
-    """Return None: the runs' folder does not lead to their data."""
+    """Return None, because the folder of published runs does not tell where their raw data are."""
     return
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """Readers of published runs."""
+    """Functions that read a benchmark's published runs: answers, raw data and judgements."""
 
     answers: PublishedAnswers
     raw_data: PublishedData = no_published_data

@@ -238,7 +238,7 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     )
     if not rows:
         raise UsageError(
-            f"no run of a model with replayed feedback is published in {home}. "
+            f"no run with replayed feedback is published in {home}. "
             f"Publish runs of {', '.join(STATIC)} and of the matching live settings"
         )
     return CORRELATION_COLUMNS, rows

@@ -23,7 +23,7 @@ from warehouse.sql_files import read_sql
 
 
 def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of one of this folder's queries.
+    """Return the rows of the SQL query `queries/NAME.sql` of this benchmark.
 
     Raises:
         UsageError: No run of this benchmark is published.
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def compared_by(self) -> tuple[str, str, int]:
-        """Return the key that compared static and live runs have in common."""
+        """Return the values that must be equal in a static run and a live run to compare them."""
         return self.dataset_version, self.feedback, self.turns
 
     @property
