@@ -90,7 +90,8 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
     Users may mention these.
     """
-    return _CLASS.sub("", _IMPORT.sub("", _without_signature(program, language, entry_point)))
+    code = _without_comments(program, language)
+    return _CLASS.sub("", _IMPORT.sub("", _without_signature(code, language, entry_point)))
 
 
 def prose_of(text: str, entry_point: str) -> str:
@@ -101,6 +102,15 @@ def prose_of(text: str, entry_point: str) -> str:
     """
     plain = _COMMENT_MARKS.sub(" ", _WORD_APOSTROPHE.sub("", text))
     return re.sub(rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", plain)
+
+
+def _without_comments(program: str, language: Language) -> str:
+    """Return a program without comments and docstrings, whose examples resemble a signature."""
+    return "".join(
+        value
+        for kind, value in _LEXERS[language.name].get_tokens(program)
+        if kind not in Comment and kind not in Literal.String.Doc
+    )
 
 
 def _without_signature(text: str, language: Language, entry_point: str) -> str:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from schemas.dialog import Role
-from tasks.benchmarks.talk2code.languages import LANGUAGE_OF
+from tasks.benchmarks.talk2code.languages import LANGUAGE_OF, LANGUAGES
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT
 from tasks.benchmarks.talk2code.user.hidden_code import MOST_DISCLOSED, HiddenCode, body_of
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, sample
@@ -170,3 +170,30 @@ def test_what_is_left_of_a_refused_reply_holds_no_code() -> None:
         "it so."
     )
     assert hidden.without_code(reply) == "Yes, it is.\n\nDo it so."
+
+
+@pytest.mark.parametrize(
+    ("language", "reference"),
+    [
+        (
+            "java",
+            'class IsUpper {\n    /**\n     * Convert a text.\n     * > isUpper("a")\n     */\n'
+            "    public static String isUpper(String text) {\n"
+            '        return text.strip().toUpperCase() + "!";\n    }\n}\n',
+        ),
+        (
+            "javascript",
+            "// isUpper(text) {\nfunction isUpper(text) {\n  // isUpper(x) {\n"
+            "  return text.trim().toUpperCase() + '!';\n}\n",
+        ),
+    ],
+)
+def test_examples_in_a_comment_are_no_part_of_the_body(language: str, reference: str) -> None:
+    """They were taken for the signature, so that the rest of the comment counted as code.
+
+    In the Java programs of MBXP, up to half of the body was prose.
+    """
+    hidden = HiddenCode(reference, LANGUAGES[language], "isUpper")
+    assert len(hidden.body) == 12
+    line = next(line for line in reference.splitlines() if "return" in line)
+    assert hidden.disclosed_share((line,)) == 1
