@@ -124,7 +124,9 @@ def list_things(
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(help="With `episodes`: list only this run's; an id, or its first characters."),
+        typer.Option(
+            help="With `episodes`: list only those of this run (an id, or its first characters)."
+        ),
     ] = None,
     first: Annotated[
         bool, typer.Option("--first", help="Print only the first name. Useful in scripts.")
@@ -192,7 +194,8 @@ def why_rerun(
 ) -> None:
     """Show why two runs differ, or why a run had to be repeated.
 
-    Prints each field that differs, and the layers of results that it invalidates.
+    Prints each field that differs, and which layer of results (dialogues, tests, judgements,
+    scores) must be computed again because of it.
     """
     from flows.text.work import explain
 
@@ -232,8 +235,8 @@ def agreement(
     quadratically weighted, with 95% jackknife intervals over episodes: for each pair of raters, and
     for each rater and the raters' consensus against each judge. The consensus is the lower median
     of numbers, or the most frequent word. Rows `all dimensions` pool the dimensions of a rubric;
-    rows `all raters` also pool the raters. `n` items have a rating from both sides, `missing` items
-    from only one.
+    rows `all raters` also pool the raters. `n` counts the items that both sides of a row rated,
+    `missing` those that only one side rated.
     """
     from warehouse.connect import named_query
 
