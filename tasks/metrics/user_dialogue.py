@@ -138,14 +138,13 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     """
     if not 0 <= n_leaks <= n_wordings or n_wordings == 0:
         raise ValueError(
-            f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and the "
-            "leaks cannot"
-            " be more than all wordings"
+            f"{n_leaks} leaks in {n_wordings} wordings of a message: there must be at least one"
+            " wording, and at most as many leaks as wordings"
         )
     return n_leaks / n_wordings
 
 
-@metric("reference_disclosure", title="disclosed", better=None)
+@metric("reference_disclosure", version=2, title="disclosed", better=None)
 def reference_disclosure(share: float) -> float:
     """Return the share of the reference's body that all messages of the simulated user contain.
 

@@ -129,7 +129,8 @@ def list_things(
         ),
     ] = None,
     first: Annotated[
-        bool, typer.Option("--first", help="Print only the first name. Useful in scripts.")
+        bool,
+        typer.Option("--first", help="Print only the name in the first row. Useful in scripts."),
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -186,7 +187,7 @@ def why_rerun(
         str | None,
         typer.Argument(
             metavar="RUN_B",
-            help="Run to compare with. Default: the earlier state of RUN_A.",
+            help="Run to compare with. Default: RUN_A itself, before its latest invocation.",
             autocompletion=names_of("runs"),
         ),
     ] = None,
