@@ -11,7 +11,7 @@ from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Play, Setting
 from tasks.benchmarks.templates import Texts, Wording, owner_of
-from tasks.benchmarks.unidial.cast import cast
+from tasks.benchmarks.unidial.cast import cast, history_of
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.datasets import DATASETS
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
@@ -109,7 +109,7 @@ BENCHMARK = Benchmark(
         public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
-    play=Play(cast=cast, gold_answer=gold_answer),
+    play=Play(cast=cast, gold_answer=gold_answer, history=history_of),
     programs=Programs(test_runs=test_runs),
     judging=Judging(RUBRICS, judge_runs),
     scores=Scores(
