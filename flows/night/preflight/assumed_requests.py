@@ -149,10 +149,8 @@ def _assumed_episode(plan: RunPlan, episode: WantedEpisode) -> Episode:
         message = texts.get(turn) or _placeholder(TOKENS_PER_ANSWER)
         answer = scripted[turn] if turn in scripted else _placeholder(_answer_tokens(plan))
         labels = (SCRIPTED,) if turn in scripted else ()
-        steps += (
-            Step(turn=turn, role=Role.USER, content=message),
-            Step(turn=turn, role=Role.ASSISTANT, content=answer, labels=labels),
-        )
+        steps.append(Step(turn=turn, role=Role.USER, content=message))
+        steps.append(Step(turn=turn, role=Role.ASSISTANT, content=answer, labels=labels))
     return Episode(
         run_id=plan.run_id,
         benchmark=spec.benchmark,
@@ -177,11 +175,6 @@ def _user_texts(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, str]:
     texts = plan.benchmark.play.user_texts(plan.dialog(episode), plan.options)
     rounds = [turn.turn for turn in plan.dialog(episode).turns if turn.role is Role.USER]
     return dict(zip(rounds, texts, strict=True))
-
-
-def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
-    """Return the tokens of each round's user message, for rounds whose message is in the dialog."""
-    return {turn: _tokens(text) for turn, text in _user_texts(plan, episode).items()}
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
@@ -244,7 +237,7 @@ def _assumed_subject(
         or plan.benchmark.setting(plan.spec.setting).history
     )
     sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    user_tokens = _user_tokens(plan, episode)
+    texts = _user_texts(plan, episode)
     shown_answers, generated = _shown_answers(dialog, policy), _answered_rounds(plan, episode)
     done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
     history, each, due = (
@@ -254,7 +247,8 @@ def _assumed_subject(
     )
     n, observed = _calls_per_turn(plan, len(generated))
     for n_before, turn in enumerate(sorted({*generated, *dialog.scripted_answers})):
-        new = user_tokens.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
+        reply = _reply_tokens(plan, episode, holds_all=sees_none)
+        new = _tokens(texts[turn]) if turn in texts else reply
         if turn in generated and turn not in done_turns:
             within = n * (n - 1) // 2 * (each + observed) if observed else 0
             due += Calls(n, n * (history + new) + within, n * each)
@@ -358,8 +352,8 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
     """
     if not holds_all:
         return TOKENS_PER_ANSWER
-    first = next(iter(_user_tokens(plan, episode).values()))
-    return first + _answer_tokens(plan) + TOKENS_PER_ANSWER
+    first = next(iter(_user_texts(plan, episode).values()))
+    return _tokens(first) + _answer_tokens(plan) + TOKENS_PER_ANSWER
 
 
 def simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:

@@ -13,6 +13,7 @@ from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_
 from flows.night.preflight.dry_run import Estimate, estimate
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
+from tasks.benchmarks.codeif.recording import import_recording
 from tasks.benchmarks.unidial.datasets import DATASETS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import pending_judgements
@@ -152,7 +153,7 @@ def test_on_published_answers(
 ) -> None:
     """CodeIF-Bench's published runs: 343 answers of a real model, whose lengths nobody assumed."""
     data = shared_data / "codeif_bench"
-    recorded = BENCHMARK.recordings.answers(data / "function" / "Experiments", model)
+    recorded = import_recording(data / "function" / "Experiments", model)
     answers = {(answer.problem_id, answer.turn): answer.content for answer in recorded}
     dialogs = BENCHMARK.data.stage(data, "v0").dialogs
     names = {user_texts(dialog)[0]: dialog.problem_id for dialog in dialogs}
@@ -193,13 +194,17 @@ def test_a_home_s_own_dialogues_are_measured(tmp_path: Path, server: ModelServer
 def test_a_repository_dialogue_has_as_many_steps_as_the_paper_s_and_no_more_than_its_limit(
     tmp_path: Path, server: ModelServer
 ) -> None:
-    """Table 1: 50 steps, and 0.97 USD with GPT-5 and the interactive agent; not 101 rounds of 100
-    requests.
+    """Table 1: 50 steps, and 0.97 USD with GPT-5, 0.23 with GPT-5-mini and the interactive agent;
+    not 101 rounds of 100 requests.
     """
-    price = {"usd_per_million_input": 1.25, "usd_per_million_output": 10.0}
     subject = ModelRequest(
-        spec=f"openai:m@{server.base_url}", revision="1", agent="interactive", **price
-    )  # type: ignore[arg-type]
+        spec=f"openai:m@{server.base_url}",
+        revision="1",
+        agent="interactive",
+        usd_per_million_input=1.25,
+        usd_per_million_output=10.0,
+    )
+    mini = subject.model_copy(update={"usd_per_million_input": 0.25, "usd_per_million_output": 2.0})
     asked = BenchmarkRequest(name="dialogue_swebench.full", dataset_version="sample", limit=1)
     request = EvaluationRequest(
         model=subject,
@@ -207,11 +212,54 @@ def test_a_repository_dialogue_has_as_many_steps_as_the_paper_s_and_no_more_than
         simulator=ModelRequest(spec="control:empty"),
         sandbox="zygote",
     )
-    found = estimate(plan_run(request, Home(tmp_path)))
-    assert 25 <= found.calls <= 100
-    assert found.usd is not None
-    assert 0.97 / 2 <= found.usd <= 0.97 * 2
+    for model, usd in ((subject, 0.97), (mini, 0.23)):
+        found = estimate(plan_run(request.model_copy(update={"model": model}), Home(tmp_path)))
+        assert 25 <= found.calls <= 100
+        assert found.usd is not None
+        assert usd / 2 <= found.usd <= usd * 2
     short = request.model_copy(
         update={"model": subject.model_copy(update={"agent_options": {"steps": "10"}})}
     )
     assert estimate(plan_run(short, Home(tmp_path))).calls <= 10
+
+
+USD_PER_FEEDBACK = 215 / 15_905
+"""ConvCodeWorld, appendix A.2: 26.4 million input and 5.5 million output tokens of GPT-4o."""
+
+
+def test_feedback_costs_what_the_paper_s_did(tmp_path: Path, server: ModelServer) -> None:
+    simulator = ModelRequest(
+        spec=f"openai:user@{server.base_url}",
+        revision="1",
+        usd_per_million_input=5.0,
+        usd_per_million_output=15.0,
+    )
+    for feedback in ("f_c,f_v*", "f_c,f_e,f_v", "f_c,f_e*,f_v*"):
+        asked = BenchmarkRequest(name=f"convcode.live[{feedback}]", dataset_version="sample")
+        request = EvaluationRequest(
+            model=ModelRequest(spec="control:empty"), benchmark=asked, simulator=simulator
+        )
+        found = estimate(plan_run(request, Home(tmp_path)))
+        assert (found.calls, found.input_tokens) == (0, 0), "controls cost nothing"
+        assert found.usd is not None
+        assert found.simulator_calls > 0
+        each = found.usd / found.simulator_calls
+        assert USD_PER_FEEDBACK / 2 <= each <= 2 * USD_PER_FEEDBACK, feedback
+
+
+def test_a_run_of_controls_costs_nothing(tmp_path: Path) -> None:
+    """Each setting of the samples with controls in all roles."""
+    control = ModelRequest(spec="control:empty")
+    for setting in SAMPLES:
+        benchmark, name = find_setting(setting)
+        definition = benchmark.setting(name)
+        request = EvaluationRequest(
+            model=control,
+            benchmark=BenchmarkRequest(name=setting, dataset_version="sample"),
+            simulator=control if definition.needs_simulator else None,
+            judges={"": control} if definition.rubrics else {},
+        )
+        found = estimate(plan_run(request, Home(tmp_path)))
+        assert found.episodes > 0
+        assert (found.calls, found.simulator_calls, found.judge_calls) == (0, 0, 0), setting
+        assert found.usd in (None, 0.0), setting
