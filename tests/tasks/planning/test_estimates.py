@@ -3,8 +3,9 @@ by what a home holds.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -66,7 +67,13 @@ def server() -> Iterator[ModelServer]:
         yield found
 
 
-def plan(home: Path, server: ModelServer, setting: str, **model: Any) -> RunPlan:
+def plan(
+    home: Path,
+    server: ModelServer,
+    setting: str,
+    options: Mapping[str, str] = MappingProxyType({}),
+    **model: Any,
+) -> RunPlan:
     """A run of three tasks of the sample, with each role that the setting has."""
 
     def request(name: str, **more: Any) -> ModelRequest:
@@ -77,7 +84,9 @@ def plan(home: Path, server: ModelServer, setting: str, **model: Any) -> RunPlan
     return plan_run(
         EvaluationRequest(
             model=request("mock", **model),
-            benchmark=BenchmarkRequest(name=setting, dataset_version="sample", limit=3),
+            benchmark=BenchmarkRequest(
+                name=setting, dataset_version="sample", limit=3, options=dict(options)
+            ),
             simulator=request("user") if definition.needs_simulator else None,
             judges={"": request("judge")} if definition.rubrics else {},
             sandbox="zygote",
@@ -144,6 +153,14 @@ def test_on_the_bundled_samples(setting: str, tmp_path: Path, server: ModelServe
     sent = played(owing, server)
     assert any(calls for calls, _, _ in sent.values())
     assert is_within_a_factor_of_two(found, sent), (told(found), sent)
+
+
+def test_an_option_s_history_is_counted(tmp_path: Path, server: ModelServer) -> None:
+    """Later requests hold the base answer alone, whose length is known here."""
+    owing = plan(tmp_path, server, "codeif.static", {"history": "upstream_v0"})
+    found = estimate(owing)
+    (_, shown, _) = played(owing, server)["subject"]
+    assert found.input_tokens == pytest.approx(shown, rel=0.1)
 
 
 @pytest.mark.shared
