@@ -20,6 +20,12 @@ def endpoint_of(identity: ModelIdentity, endpoint: ModelEndpoint) -> Endpoint:
     return endpoint.base_url or identity.label, endpoint.key_env
 
 
+def endpoints_of(plan: RunPlan) -> frozenset[Endpoint]:
+    """Return the endpoints that a run's dialogues use. Runs with equal endpoints form a queue."""
+    players = (plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)
+    return frozenset(endpoint_of(who, where) for who, where in players if who and where)
+
+
 def place_of(
     identity: ModelIdentity, planned: ModelEndpoint, served: Mapping[ModelIdentity, ModelEndpoint]
 ) -> ModelEndpoint:
