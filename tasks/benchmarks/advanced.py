@@ -89,7 +89,7 @@ class Resolve(Protocol):
 
 
 class SelfTest(Protocol):
-    """Function that returns tests which pass in a dialog's project before any answer.
+    """Function that returns tests which must pass in a dialog's project before any answer exists.
 
     The function must be pure.
     """
@@ -107,13 +107,16 @@ class Resources:
     """Resources that rows need besides their data, such as repositories, packages or images."""
 
     help: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Help text by name of each `--resource NAME=PATH`. Ids cover the content, not the path."""
+    """Help text of each resource, by the NAME in `--resource NAME=PATH`.
+
+    Ids cover the content of a resource, not its path.
+    """
     resolve: Resolve | None = None
-    """Called before a run to resolve the resources of its programs and agents."""
+    """Function that is called before a run to resolve the resources of programs and agents."""
     names: tuple[str, ...] = ()
     """Resources that are names, such as image names, and not paths.
 
     `resolve` receives each as a `Path`.
     """
     self_test: SelfTest | None = None
-    """Returns tests which show, before any request, that a dialog's programs can pass."""
+    """Function that returns tests which show, before any request, that programs can pass."""

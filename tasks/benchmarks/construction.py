@@ -20,7 +20,7 @@ Cell = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Role:
-    """Task of one model in a construction."""
+    """Role of one model in a construction."""
 
     help: str
     sampling: Sampling = field(default_factory=Sampling)
@@ -78,7 +78,7 @@ class Review:
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
     scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
-    """Scale of each rated dimension."""
+    """Scale of the ratings in each dimension, by the dimension's name."""
 
     @property
     def rubric_scales(self) -> Scales:
@@ -104,7 +104,7 @@ class Constructed:
 
 
 class Construct(Protocol):
-    """Function that makes the files.
+    """Function that makes the files of a build.
 
     Equal data must lead to equal requests in every run, so that an interrupted build can resume
     from the cache.
@@ -139,7 +139,7 @@ class Construction:
     options: tuple[Option, ...] = ()
     runs_programs: bool = False
     limits: Limits | None = None
-    """Limits of its programs. None means the benchmark's limits."""
+    """Limits of the construction's programs. None means the benchmark's limits."""
     needs_embedder: bool = False
     dataset_version: str | None = None
-    """Dataset version used if neither data nor version is named. None means the default."""
+    """Dataset version to build from if the command names none. None: the benchmark's default."""

@@ -46,7 +46,7 @@ NO_PROGRAMS = Programs(test_runs=no_programs)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Benchmark as seen by the pipeline."""
+    """Description of one benchmark, from which the pipeline runs it."""
 
     about: About
     data: Data

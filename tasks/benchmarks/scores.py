@@ -151,7 +151,7 @@ class Scores:
     """
     score: MakeScores
     texts_to_embed: TextsToEmbed | None = None
-    """Called for settings with an embedder."""
+    """Function that returns the texts to embed. It is called for settings with an embedder."""
     due: FindDue | None = None
     """Default: one round per user message of the dialog, with the headline metric in each."""
     ranges: Mapping[str, tuple[float, float]] = field(

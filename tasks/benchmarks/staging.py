@@ -110,7 +110,7 @@ class Source:
     resource: str
     """Name of the benchmark's resource."""
     folder: str
-    """Folder relative to the resource."""
+    """Folder of the files, relative to the resource's folder."""
     packages: str = ""
     """Subfolder with installed packages, which are identified by name and version."""
 

@@ -86,7 +86,7 @@ class Instance(BaseModel):
     query: str | None = None
     """User's fixed first message, if the data has one."""
     test_cmd: str | None = None
-    """Command that runs its tests, if the data has one. The tests' names are appended."""
+    """Command that runs the tests, if the data has one. The tests' names are appended."""
 
     @property
     def title(self) -> str:

@@ -25,7 +25,7 @@ _SCRIPTS = {"runtests.py": "django", "test": "sympy"}
 
 
 class Route(Frozen):
-    """One way to run tests."""
+    """Way to run the tests of an instance: runner, command, variables and Python."""
 
     runner: str
     """Runner as in `RepoSnapshot.runner`. Empty for pytest."""

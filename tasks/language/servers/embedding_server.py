@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
     parser.add_argument("--max-length", type=int, required=True)
     parser.add_argument("--port", type=int, default=0, help="default: a free port")
-    parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
+    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
     arguments = parser.parse_args()
     report = take_stdout()
     end_with_parent(arguments.parent, lambda: None)
