@@ -287,14 +287,15 @@ def _paid(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
 def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
     """Add the usage that the budget's ledger counted. It includes unfinished dialogues."""
     spent = work.spent
-    has_prices = sum_usd(role_cost(plan, who, request) for who, _, request in plan.models)
+    costs = (role_cost(plan, identity, request) for identity, _, request in plan.models)
+    has_prices = sum_usd(costs) is not None
     return done.model_copy(
         update={
             "model_calls": spent.calls,
             "input_tokens": spent.input_tokens,
             "output_tokens": spent.output_tokens,
             "n_unknown_tokens": spent.n_estimated,
-            "usd": spent.usd if not spent.n_estimated and has_prices is not None else None,
+            "usd": spent.usd if not spent.n_estimated and has_prices else None,
             "programs_run": work.conversed.n_run + work.executed.n_run,
             "judgements_asked": work.judged.n_new,
         }
