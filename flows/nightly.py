@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
@@ -90,7 +90,7 @@ def _counted(named: set[str], kind: str) -> str:
     return min(named) if len(named) == 1 else f"{len(named)} {kind}s"
 
 
-def night_flow(session: Session | None = None) -> Any:
+def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
     """Return the flow of a night.
 
     The flow is a closure: Prefect stores parameters as JSON, which a session cannot become.
