@@ -19,7 +19,7 @@ STAGE = "construct"
 
 
 def build_dataset(session: Session, plan: BuildPlan) -> BuildReport:
-    """Build the files in a flow run. Stored answers are not requested again.
+    """Build a dataset's files in a flow run. Stored answers are not requested again.
 
     The flow is a closure: Prefect stores parameters as JSON, which a session cannot become.
 

@@ -35,7 +35,7 @@ def evaluate_model(
     run: QueuedRun | None = None,
     number: int = 0,
 ) -> RunReport:
-    """Evaluate in a flow run of its own, and return the run's report.
+    """Evaluate a model on a setting in a flow run of its own, and return the run's report.
 
     Finished work is not repeated. The flow is a closure: Prefect stores parameters as JSON, which a
     session cannot become.

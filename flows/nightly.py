@@ -130,7 +130,8 @@ def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
             runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
             backfill: Evaluate every pending checkpoint of the sources, ignoring `at_most`.
             site: Where to write the site at the end, for links in messages.
-            telemetry: Base URL of the OpenTelemetry collector. None uses the environment's, if any.
+            telemetry: Base URL of the OpenTelemetry collector. None: the URL in the environment, if
+                any.
 
         Returns:
             One report per run. Empty if no checkpoint has pending evaluations.
@@ -205,7 +206,7 @@ def _configured_requests(
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
-    """Return `requests`, or the configuration's requests if they are None."""
+    """Return `requests`, or the configuration's requests if `requests` is None."""
     if requests is not None:
         return tuple(EvaluationRequest.model_validate(request) for request in requests)
     return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
@@ -257,7 +258,7 @@ def _prepare(session: Session, requests: Sequence[EvaluationRequest], options: _
 def _stage_given_data(session: Session, requests: Sequence[EvaluationRequest]) -> None:
     """Stage each raw dataset of the night once.
 
-    A dataset that cannot be staged fails its own runs with the same message.
+    An error is ignored here: the runs of the dataset fail later, with the same error.
     """
     datasets = {
         (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version)
@@ -315,9 +316,10 @@ def _end_work(session: Session, reports: Sequence[RunReport]) -> str | None:
 
 
 def _with_served_hours(session: Session, report: RunReport) -> RunReport:
-    """Add the cost of the run's servers.
+    """Add the cost of the run's model servers to its report.
 
-    It is known only after the servers have ended: idle servers count for their latest run.
+    The cost is known only after the servers have ended, because a server's idle time counts for its
+    latest run.
     """
     cost = session.servers.hours.usd_hourly(report.run_id)
     if report.work is None or cost is None:

@@ -28,7 +28,7 @@ def layouts() -> dict[str, Layout]:
 
 
 def constructions() -> dict[str, tuple[Benchmark, Construction]]:
-    """Return every benchmark's constructions by command-line name."""
+    """Map each NAME of `parley build NAME` to its benchmark and its construction of a dataset."""
     benchmarks = [BENCHMARKS.load(name) for name in BENCHMARKS.names()]
     return {
         f"{b.name}-{name}": (b, item) for b in benchmarks for name, item in b.constructions.items()

@@ -121,7 +121,7 @@ def _why(checkpoint: "SourceCheckpoint", pending: "PendingCheckpoint | None") ->
     if checkpoint.copy_of:
         return f"the same model as {checkpoint.copy_of}"
     failure = (
-        "a run of it failed or was withheld; `parley report` says why"
+        "a run of this checkpoint failed or was withheld; `parley report` says why"
         if pending is not None and pending.is_left_behind
         else ""
     )

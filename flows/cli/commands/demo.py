@@ -17,7 +17,9 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     benchmark: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}. Default: {FIRST}."),
+        typer.Argument(
+            help=f"Benchmark: one of {', '.join(BENCHMARKS.names())}. Default: {FIRST}."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ def record_night(
     budget: Sequence[CapSpent] = (),
     times: Sequence[StageTime] = (),
 ) -> None:
-    """Write the night's runs, the amount spent of each cap, and the stage times to the lake."""
+    """Write a night's runs, the amount spent of each cap, and the stage times to the lake."""
     row = NightRecord(
         night_id=night_id,
         started_at=started,
@@ -51,6 +51,6 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
 def record_publication(home: Home, night_id: str, times: Sequence[StageTime]) -> None:
     """Write how long the publication took.
 
-    The warehouse cannot contain it, so the lake has a table for it.
+    A publication cannot contain its own duration, so the lake has a table for it.
     """
     Lake(home.lake).write_part("publication_times", times, "0", night_id=night_id)
