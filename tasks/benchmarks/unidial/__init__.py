@@ -4,57 +4,23 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 
-from schemas.run import Limits
 from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
-from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Recordings, Results
-from tasks.benchmarks.setting import Play, Setting
+from tasks.benchmarks.setting import Play
 from tasks.benchmarks.templates import Texts, Wording, owner_of
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
-from tasks.benchmarks.unidial.datasets import DATASETS
-from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT
 from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
-from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
+from tasks.benchmarks.unidial.scoring import METRICS, RANGES, due, score
+from tasks.benchmarks.unidial.settings import SETTINGS
+from tasks.benchmarks.unidial.stage import edition_of, plays, stage
 from tasks.benchmarks.unidial.wide_tables import MARTS
 from tasks.benchmarks.unidial.wording import TEMPLATES
-
-SETTINGS = {
-    **{
-        name: Setting(
-            name=name,
-            help=dataset.help,
-            options=(CODE_READING,) if name == "memorycode" else (),
-            rubrics=dataset.rubrics,
-            runs_programs=False,
-            most_tokens=dataset.max_tokens,
-            metrics=(LOOSE[name].name,) if name in LOOSE else (),
-        )
-        for name, dataset in DATASETS.items()
-    },
-    NORMALISED: Setting(
-        name=NORMALISED,
-        help="dialogues normalised by UniDial-EvalKit, of any other dataset",
-        options=(CODE_READING,),
-        rubrics=tuple(RUBRICS),
-        runs_programs=False,
-        most_tokens=MOST_TOKENS,
-    ),
-    TESTED: Setting(
-        name=TESTED,
-        help="normalised dialogues whose answers are programs (metric `unit_tests`)",
-        options=(CODE_READING, extraction_option("scoring")),
-        rubrics=tuple(RUBRICS),
-        limits=Limits(cpu_s=10.0, wall_s=60.0),
-        most_tokens=MOST_TOKENS,
-    ),
-}
 
 
 def with_texts(texts: Texts) -> Benchmark:
