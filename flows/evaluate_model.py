@@ -1,7 +1,7 @@
 """Flow that evaluates one model on one setting of one benchmark, from raw rows to scores."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import cast
 
 from prefect import flow
@@ -11,48 +11,68 @@ from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.run_record import (
     Work,
     begin_run,
-    cut_run,
-    fail_run,
-    finish_run,
-    leave_run,
+    close_run,
+    find_work,
     remove_leftovers,
 )
-from flows.night.runtime import Night, night
+from flows.night.session import Session
 from flows.night.stages import Stages
+from flows.orchestration.inner_flows import numbered
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
+from tasks.driver.run_queue import QueuedRun, only_run
 from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport, finished_report, keep_comparison_rule
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.clock import utc_now
-from tasks.storage.home import find_home
 
 
-@flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
-def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunReport:
-    """Evaluate a model on a setting, and return the run's report. Finished work is not repeated.
+def evaluate_model(
+    session: Session,
+    request: EvaluationRequest,
+    run: QueuedRun | None = None,
+    number: int = 0,
+) -> RunReport:
+    """Evaluate a model on a setting in a flow run of its own, and return the run's report.
+
+    Finished work is not repeated. The flow is a closure: Prefect stores parameters as JSON, which a
+    session cannot become.
+
+    Args:
+        session: The invocation.
+        request: What to evaluate.
+        run: Place among the parallel runs of a night. None if there are none.
+        number: 0-based number of the flow run among those of its night.
 
     Raises:
         ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
-    with night(find_home(home), request.workers) as tonight:
-        plan = tonight.plan(request)
-        plan.look_again()
-        if plan.is_finished():
+
+    @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
+    def evaluate(request: EvaluationRequest) -> RunReport:
+        return _as_state(_locked(session, session.plan(request), run or only_run()))
+
+    with numbered(evaluate, number):
+        return evaluate(request)
+
+
+def _locked(session: Session, plan: RunPlan, run: QueuedRun) -> RunReport:
+    """Evaluate unless the run is finished, while no other process works on the run."""
+    plan.look_again()
+    if plan.is_finished():
+        return _finished(plan)
+    with ExitStack() as held:
+        wait = _wait_callback(session, plan.request.title)
+        try:
+            held.enter_context(plan.home.awaited_run_lock(plan.run_id, wait))
+        except BudgetSpent as spent:
+            return _not_begun(session, plan, str(spent))
+        if plan.is_finished():  # Another process has finished it meanwhile.
             return _finished(plan)
-        with ExitStack() as held:
-            try:
-                held.enter_context(
-                    plan.home.awaited_run_lock(plan.run_id, _wait_callback(tonight, request.title))
-                )
-            except BudgetSpent as spent:
-                return _as_state(leave_run(plan, tonight.night_id, str(spent)))
-            if plan.is_finished():  # Another process has finished it meanwhile.
-                return _finished(plan)
-            with tonight.board.following(plan.run_id), tonight.using_servers(plan):
-                return _as_state(_evaluate(tonight, plan))
+        with session.board.following(plan.run_id), session.using_servers(plan):
+            return _evaluate(session, plan, run)
 
 
 def _finished(plan: RunPlan) -> RunReport:
@@ -61,7 +81,11 @@ def _finished(plan: RunPlan) -> RunReport:
     return finished_report(plan)
 
 
-def _wait_callback(tonight: Night, title: str) -> Callable[[], None]:
+def _not_begun(session: Session, plan: RunPlan, reason: str) -> RunReport:
+    return close_run(plan, find_work(plan, session.night_id, utc_now()), "incomplete", reason)
+
+
+def _wait_callback(session: Session, title: str) -> Callable[[], None]:
     """Return a callback to call repeatedly while another process works on the run.
 
     The callback raises an exception if a signal arrives or a budget cap is reached.
@@ -71,59 +95,47 @@ def _wait_callback(tonight: Night, title: str) -> Callable[[], None]:
     def wait() -> None:
         if not shown:
             shown.append(title)
-            tonight.board.stage(title, "wait for another process that runs it")
+            session.board.stage(title, "wait for another process that runs it")
         heed_signals()
-        tonight.heed_caps()
+        session.heed_caps()
 
     return wait
 
 
-def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
-    over = tonight.why_over()
-    if over:
-        return leave_run(plan, tonight.night_id, over)
-    begun, work = utc_now(), None
+def _evaluate(session: Session, plan: RunPlan, run: QueuedRun) -> RunReport:
+    if over := session.why_over():
+        return _not_begun(session, plan, over)
+    started_at, work = utc_now(), None
     try:
         plan.require_baseline()
-        tonight.preflight(plan)
+        session.preflight(plan)
         keep_comparison_rule(plan)
         remove_leftovers(plan)
-        work = begin_run(plan, tonight.night_id, begun)
-        return _run_stages(tonight, plan, begun, work)
+        work = begin_run(plan, session.night_id, started_at)
+        return _run_stages(session, plan, work, run)
     except DiskFull:
         raise  # The failure could not be written either.
     except ParleyError as error:
-        fail_run(plan, tonight.night_id, begun, work, str(error))
+        with suppress(ParleyError):  # The first error matters more than one of the lake.
+            if work is None:
+                _not_begun(session, plan, str(error))
+            else:
+                close_run(plan, work, "failed", str(error))
         raise
 
 
-def _run_stages(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunReport:
-    gate = QualityGate(plan, plan.request.title, tonight.check_table)
+def _run_stages(session: Session, plan: RunPlan, work: Work, run: QueuedRun) -> RunReport:
+    gate = QualityGate(plan, plan.request.title, session.check_table)
     try:
-        _stages(Stages(tonight, plan, work), gate)
+        _stages(Stages(session, plan, work, run), gate)
     except StoppedByCheck:
         work.is_whole = False
     except BudgetSpent as spent:
-        return cut_run(plan, tonight.night_id, begun, work, str(spent), tonight.spent_by(plan))
-    tonight.board.stage(plan.request.title, "keep")
-    return finish_run(plan, tonight.night_id, begun, work, gate.finish())
-
-
-def _as_state(report: RunReport) -> RunReport:
-    """Return the report in the form that the flow returns to Prefect.
-
-    Prefect's UI shows a withheld or incomplete run as a state of that name, with the reason.
-    """
-    if report.status not in ("withheld", "incomplete"):
-        return report
-    return cast(
-        "RunReport",
-        Completed(
-            name=report.status.capitalize(),
-            message=plain_line(str(report.reason), 1000),
-            data=report,
-        ),
-    )
+        work.spent = session.spent_by(plan)
+        return close_run(plan, work, "incomplete", str(spent))
+    session.board.stage(plan.request.title, "keep")
+    work.checked = gate.finish()
+    return close_run(plan, work, "finished")
 
 
 def _stages(run: Stages, gate: QualityGate) -> None:
@@ -142,3 +154,20 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     run.score(verdicts, judged, run.embed(verdicts, judged))
     gate.scores(run.work.episodes)
     run.decide()
+
+
+def _as_state(report: RunReport) -> RunReport:
+    """Return the report in the form that the flow returns to Prefect.
+
+    Prefect's UI shows a withheld or incomplete run as a state of that name, with the reason.
+    """
+    if report.status not in ("withheld", "incomplete"):
+        return report
+    return cast(
+        "RunReport",
+        Completed(
+            name=report.status.capitalize(),
+            message=plain_line(str(report.reason), 1000),
+            data=report,
+        ),
+    )

@@ -1,20 +1,22 @@
 """Flow of a night: evaluate every model on every benchmark, then publish once."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
-from flows.night.config import read_config, require_known_names
+from flows.night.config import NightlyConfig, read_config, require_known_names
 from flows.night.preflight.canary import require_live_canary
 from flows.night.preflight.notification_destinations import find_collector, require_places
 from flows.night.reporting.destinations import Notify
+from flows.night.reporting.night_record import record_night, record_publication
 from flows.night.reporting.notifications import (
     begin_event_record,
     report_crash,
@@ -24,34 +26,40 @@ from flows.night.reporting.notifications import (
     reporting_failure,
 )
 from flows.night.reporting.run_record import failed_report
-from flows.night.runtime import Night, night
-from flows.night.side_by_side import RUNS_AT_ONCE, baselines_first, plan_of, side_by_side
+from flows.night.session import Session, open_session
+from flows.night.side_by_side import RUNS_AT_ONCE, baselines_first, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
-from flows.orchestration.inner_flows import cancel_what_it_began, numbered, pausable
+from flows.orchestration.inner_flows import cancel_what_it_began, pausable
 from flows.orchestration.packages import verify_packages
-from flows.publish_results import publish_results, published_count
+from flows.publish_results import publish_results
 from flows.site.links import night_address
 from flows.site.target import SiteTarget, write_to_target
 from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
-from schemas.lake.records import NightRecord
-from schemas.night.budget import Budget, CapSpent
-from schemas.night.work import FailedRun, StageTime
+from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.planning.plan import RunPlan
+from tasks.driver.run_queue import QueuedRun
 from tasks.planning.reporting.report import RunReport, as_published, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home, find_home, naming_full_disk
-from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
-_NAMES = {"run_id", "title", "setting", "model"}
-"""Fields that both `RunReport` and `FailedRun` have."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What a night does besides evaluating its requests. See the parameters of `nightly`."""
+
+    notify: Notify | None
+    budget: Budget | None
+    runs_at_once: int
+    site: SiteTarget | None
+    telemetry: str | None
 
 
 def _night_name() -> str:
@@ -82,86 +90,119 @@ def _counted(named: set[str], kind: str) -> str:
     return min(named) if len(named) == 1 else f"{len(named)} {kind}s"
 
 
-@flow(
-    name="nightly",
-    flow_run_name=_night_name,
-    validate_parameters=False,
-    on_cancellation=[cancel_what_it_began],
-    on_crashed=[report_crash],
-)
-def nightly(
-    config: str = "nightly.yaml",
-    requests: Sequence[EvaluationRequest] | None = None,
-    home: str | None = None,
-    notify: Notify | None = None,
-    budget: Budget | None = None,
-    runs_at_once: int = RUNS_AT_ONCE,
-    backfill: bool = False,
-    site: SiteTarget | None = None,
-    telemetry: str | None = None,
-) -> list[RunReport]:
-    """Run the `requests`, or those of the configuration file.
+def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
+    """Return the flow of a night.
 
-    A configuration sets `notify`, `budget`, `runs_at_once`, `site` and `telemetry` itself.
+    The flow is a closure: Prefect stores parameters as JSON, which a session cannot become.
 
     Args:
-        config: Path of a configuration. It is read if there are no `requests`.
-        requests: One request per run.
-        home: Folder of all data. `$PARLEY_HOME` takes precedence.
-        notify: Which events to notify about, and where.
-        budget: Caps at which the night stops.
-        runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
-        backfill: Evaluate every pending checkpoint of the sources, ignoring `at_most`.
-        site: Where to write the site at the end, for links in messages.
-        telemetry: Base URL of the OpenTelemetry collector. None: the URL in the environment, if
-            any.
-
-    Returns:
-        One report per run. Empty if no checkpoint has pending evaluations.
-
-    Raises:
-        NightVoid: A cheat passed or a reference solution failed (tested by configured nights).
-        DiskFull: The disk is full. The next night publishes the finished work.
-        RunsFailed: A run could not start or was stopped by an error. The other runs are published.
-        ParleyError: Nothing was published.
+        session: The caller's session. None for a deployed night, which opens one itself.
     """
-    verify_packages()
-    if requests is not None:
-        notify = Notify.model_validate(notify) if notify else None
-        with reporting_failure(notify):
-            require_places(notify, find_home(home), _log.warning)
-            run_requests = [EvaluationRequest.model_validate(request) for request in requests]
-            caps = Budget.model_validate(budget) if budget else None
-            pages = SiteTarget.model_validate(site) if site else None
-            collector = find_collector(find_home(home), telemetry)
-            return _as_state(
-                *_run_night(run_requests, home, notify, caps, runs_at_once, pages, collector)
+
+    @flow(
+        name="nightly",
+        flow_run_name=_night_name,
+        validate_parameters=False,
+        on_cancellation=[cancel_what_it_began],
+        on_crashed=[report_crash],
+    )
+    def nightly(
+        config: str = "nightly.yaml",
+        requests: Sequence[EvaluationRequest] | None = None,
+        home: str | None = None,
+        notify: Notify | None = None,
+        budget: Budget | None = None,
+        runs_at_once: int = RUNS_AT_ONCE,
+        backfill: bool = False,
+        site: SiteTarget | None = None,
+        telemetry: str | None = None,
+    ) -> list[RunReport]:
+        """Run the `requests`, or those of the configuration file.
+
+        A configuration sets `notify`, `budget`, `runs_at_once`, `site` and `telemetry` itself.
+
+        Args:
+            config: Path of a configuration. It is read if there are no `requests`.
+            requests: One request per run.
+            home: Folder of all data. `$PARLEY_HOME` takes precedence.
+            notify: Which events to notify about, and where.
+            budget: Caps at which the night stops.
+            runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
+            backfill: Evaluate every pending checkpoint of the sources, ignoring `at_most`.
+            site: Where to write the site at the end, for links in messages.
+            telemetry: Base URL of the OpenTelemetry collector. None: the URL in the environment, if
+                any.
+
+        Returns:
+            One report per run. Empty if no checkpoint has pending evaluations.
+
+        Raises:
+            NightVoid: A cheat passed or a reference solution failed (tested by configured nights).
+            DiskFull: The disk is full. The next night publishes the finished work.
+            RunsFailed: A run could not start or was stopped by an error. The other runs are
+                published.
+            ParleyError: Nothing was published.
+        """
+        verify_packages()
+        settings = read_config(Path(config), check_names=False) if requests is None else None
+        place = find_home(home or (settings.home if settings else None))
+        options = (
+            _options_of(settings, Path(config))
+            if settings
+            else _Options(
+                Notify.model_validate(notify) if notify else None,
+                Budget.model_validate(budget) if budget else None,
+                runs_at_once,
+                SiteTarget.model_validate(site) if site else None,
+                telemetry,
             )
-    settings = read_config(Path(config), check_names=False)
-    home = home or settings.home
-    with reporting_failure(settings.notify):
-        require_known_names(settings, Path(config))
-        folder = Path(config).absolute().parent
-        pages = settings.site_at(folder)
-        requests = night_requests(
-            find_home(home), settings, folder, _log.warning, backfill=backfill
         )
-        if not requests:
-            begin_event_record(settings.notify, find_home(home))
-            report_events(settings.notify, find_home(home), pages.url if pages else None)
-            return []
-        requests, subsample = subsampled(find_home(home), requests, settings.budget)
+        with reporting_failure(options.notify):
+            if settings:
+                chosen = _configured_requests(settings, Path(config), place, backfill)
+            else:
+                chosen = _requests(requests, config)
+                require_places(options.notify, place, _log.warning)
+            if not chosen:
+                begin_event_record(options.notify, place)
+                report_events(options.notify, place, options.site.url if options.site else None)
+                return []
+            own = nullcontext(session) if session else open_session(place, None, key_names(chosen))
+            with pausable(), _in_turn(place), own as active:
+                return _as_state(*_play(active, chosen, options))
+
+    return nightly
+
+
+nightly = night_flow()
+"""The flow that `prefect.yaml` deploys."""
+
+
+def _options_of(settings: NightlyConfig, config: Path) -> _Options:
+    site = settings.site_at(config.absolute().parent)
+    return _Options(
+        settings.notify, settings.budget, settings.runs_at_once, site, settings.telemetry
+    )
+
+
+def _configured_requests(
+    settings: NightlyConfig, config: Path, home: Home, backfill: bool
+) -> Sequence[EvaluationRequest]:
+    """Return the pending requests of a configuration, which fit its budget.
+
+    The sandboxes pass the canary.
+    """
+    require_known_names(settings, config)
+    folder = config.absolute().parent
+    requests = night_requests(home, settings, folder, _log.warning, backfill=backfill)
+    if requests:
+        requests, subsample = subsampled(home, requests, settings.budget)
+        canary = require_live_canary(request.sandbox for request in requests)
         if subsample:
             _log.warning(subsample)
-        for line in require_live_canary(request.sandbox for request in requests):
+        for line in canary:
             _log.info(line)
-        caps, at_once = settings.budget, settings.runs_at_once
-        collector = find_collector(find_home(home), settings.telemetry)
-        return _as_state(
-            *_run_night(
-                requests, home or settings.home, settings.notify, caps, at_once, pages, collector
-            )
-        )
+    return requests
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
@@ -185,118 +226,36 @@ def _as_state(reports: list[RunReport], over: str | None) -> list[RunReport]:
     )
 
 
-def _run_night(
-    requests: Sequence[EvaluationRequest],
-    home: str | None,
-    notify: Notify | None,
-    budget: Budget | None,
-    runs_at_once: int,
-    site: SiteTarget | None,
-    collector: str | None,
+def _play(
+    session: Session, requests: Sequence[EvaluationRequest], options: _Options
 ) -> tuple[list[RunReport], str | None]:
     """Return the reports of all runs, and the cap that stopped the night, if any."""
-    place, n_workers = find_home(home), max(request.workers for request in requests)
-    with (
-        pausable(),
-        _in_turn(place),
-        night(place, n_workers, secret_names=key_names(requests)) as tonight,
-    ):
-        started = utc_now()
-        tonight.set_budget(budget)
-        tonight.export_to(collector)
-        _stage_given_data(requests, tonight.home)
-        require_prices(_plans(tonight, requests) if budget else (), budget)
-        reports = _evaluate_all(tonight, requests, runs_at_once)
-        tonight.servers.end()
-        tonight.reports = reports = [_with_served_hours(tonight, report) for report in reports]
-        over = next(
-            (tonight.why_over() for report in reports if report.status == "incomplete"), None
-        )
-        spent = tonight.spent = tonight.spending.account() if tonight.spending else ()
-        tonight.board.end()
-        times = tonight.board.times(tonight.night_id)
-        record_night(tonight.home, tonight.night_id, started, reports, spent, times)
-        tonight.board.stage("night", "publish")
-        tonight.await_preparation()
-        tonight.servers.measure()
-        begin_event_record(notify, tonight.home)
-        publishable = [report.run_id for report in reports if report.run_id]
-        publish_results(publishable, str(tonight.home.path), call=tonight.in_warehouse_process)
-        tonight.board.end()
-        _record_publication(tonight, len(times))
-        tonight.reports = reports = as_published(tonight.home, reports)
-        run_ids = [
-            report.run_id for report in reports if report.run_id and report.status != "failed"
-        ]
-        tables = (
-            result_markdown(tonight.home, run_ids),
-            withheld_markdown(reports),
-            work_markdown(works(reports)),
-        )
-        markdown = "\n\n".join(table for table in tables if table)
-        compared = compared_rows(tonight.home, run_ids)
-        _write_site(tonight, site)
-        site_url = site.url if site else None
-        show_results(tonight.night_id, markdown, compared, tonight.home, reports, site_url)
-        report_runs(notify, tonight.home, reports, night_address(site_url, tonight.night_id))
-        report_events(notify, tonight.home, site_url)
-        report_summary(notify, tonight.night_id, compared, site_url)
-        failed = [report for report in reports if report.status == "failed"]
-        if failed:
-            raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
-        return reports, over
+    started_at = utc_now()
+    _prepare(session, requests, options)
+    reports = _evaluate_all(session, requests, options.runs_at_once)
+    over = _end_work(session, reports)
+    times = session.board.times(session.night_id)
+    record_night(session.home, session.night_id, started_at, session.reports, session.spent, times)
+    _publish(session, options.notify)
+    record_publication(
+        session.home, session.night_id, session.board.times(session.night_id)[len(times) :]
+    )
+    _report(session, options)
+    failed = [report for report in session.reports if report.status == "failed"]
+    if failed:
+        raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
+    return session.reports, over
 
 
-def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
-    """Add the cost of the run's model servers to its report.
-
-    The cost is known only after the servers have ended, because a server's idle time counts for its
-    latest run.
-    """
-    cost = tonight.servers.hours.usd_hourly(report.run_id)
-    if report.work is None or cost is None:
-        return report
-    return report.model_copy(update={"work": report.work.model_copy(update={"usd_hourly": cost})})
+def _prepare(session: Session, requests: Sequence[EvaluationRequest], options: _Options) -> None:
+    """Set caps and telemetry, stage the given raw data, and require the prices that caps need."""
+    session.set_budget(options.budget)
+    session.export_to(find_collector(session.home, options.telemetry))
+    _stage_given_data(session, requests)
+    require_prices(session.unfinished(requests) if options.budget else (), options.budget)
 
 
-def _write_site(tonight: Night, site: SiteTarget | None) -> None:
-    """Write the site, if the night has one.
-
-    If it cannot be written, log the reason and continue.
-    """
-    if site is None:
-        return
-    tonight.board.stage("night", "write site")
-    try:
-        write_to_target(tonight.home, site)
-    except (OSError, ParleyError) as error:
-        _log.warning("The site could not be written: %s", error)
-    tonight.board.end()
-
-
-def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
-    """Yield the plans of unfinished runs.
-
-    A request that cannot be planned is skipped here: its own run fails later, with the error.
-    """
-    for request in requests:
-        with suppress(ParleyError):
-            plan = tonight.plan(request)
-            if not plan.is_finished():
-                yield plan
-
-
-def _in_turn(home: Home) -> AbstractContextManager[None]:
-    """Run deployed nights of one home one after another.
-
-    Prefect starts the next night while a cancelled one is still ending.
-    """
-    from prefect.runtime import deployment
-
-    return home.turn("deployed-night") if deployment.id else nullcontext()
-
-
-def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
+def _stage_given_data(session: Session, requests: Sequence[EvaluationRequest]) -> None:
     """Stage each raw dataset of the night once.
 
     An error is ignored here: the runs of the dataset fail later, with the same error.
@@ -308,89 +267,117 @@ def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None
     }
     for benchmark, data, version in sorted(datasets, key=str):
         with suppress(ParleyError):
-            stage_benchmarks(benchmark, str(data), version, home=str(home.path))
+            stage_benchmarks(session.home, session.datasets, benchmark, str(data), version)
 
 
 def _evaluate_all(
-    tonight: Night, requests: Sequence[EvaluationRequest], at_once: int
+    session: Session, requests: Sequence[EvaluationRequest], at_once: int
 ) -> list[RunReport]:
     """Return one report per request, in their order."""
-    if len(requests) == 1 or at_once == 1:
-        tonight.servers.expect(_served_plans(tonight, requests) if len(requests) > 1 else ())
-        reports = {
-            number: _evaluate(tonight, requests[number])
-            for number in baselines_first(tonight, requests)
-        }
-        return [reports[number] for number in range(len(requests))]
 
-    def evaluate(number: int) -> RunReport:
-        with numbered(evaluate_model, number):
-            return _evaluate(tonight, requests[number])
+    def evaluate(run: QueuedRun) -> RunReport:
+        return _evaluate(session, requests[run.number], run.number, run)
 
-    return side_by_side(tonight, requests, at_once, evaluate)
-
-
-def _served_plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
-    """Yield the plans of unfinished runs with a model that Parley serves."""
-    for request in requests:
-        plan = (
-            plan_of(tonight, request)
-            if any(model.is_served_here for model in request.models)
-            else None
-        )
-        if plan is not None and not plan.is_finished():
-            yield plan
+    if len(requests) > 1 and at_once > 1:
+        return side_by_side(session, requests, at_once, evaluate)
+    session.servers.expect(session.unfinished(requests) if len(requests) > 1 else ())
+    reports = {
+        number: _evaluate(session, requests[number], number)
+        for number in baselines_first(session, requests)
+    }
+    return [reports[number] for number in range(len(requests))]
 
 
-def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
+def _evaluate(
+    session: Session, request: EvaluationRequest, number: int, run: QueuedRun | None = None
+) -> RunReport:
     try:
-        with naming_full_disk("the results of this run", tonight.home.path):
-            return evaluate_model(request, home=str(tonight.home.path))
+        with naming_full_disk("the results of this run", session.home.path):
+            return evaluate_model(session, request, run, number)
     except DiskFull:
         raise  # The other runs would fail too, and so would every notification about them.
     except ParleyError as error:
         _log.error("%s: %s", request.title, error)
-        return failed_report(request, plan_of(tonight, request), tonight.night_id, str(error))
+        return failed_report(request, session.plan_of(request), session.night_id, str(error))
 
 
-def record_night(
-    home: Home,
-    night_id: str,
-    started: str,
-    reports: Sequence[RunReport],
-    budget: Sequence[CapSpent] = (),
-    times: Sequence[StageTime] = (),
-) -> None:
-    """Write a night's runs, the amount spent of each cap, and the stage times to the lake."""
-    row = NightRecord(
-        night_id=night_id,
-        started_at=started,
-        finished_at=utc_now(),
-        run_ids=tuple(report.run_id for report in reports if report.run_id),
-        n_published=published_count(reports),
-        n_withheld=sum(report.status == "withheld" for report in reports),
-        work=works(reports),
-        budget=tuple(budget),
-    )
-    lake = Lake(home.lake)
-    lake.write_part("nights", [row], "0", night_id=night_id)
-    lake.write_part("stage_times", times, "0", night_id=night_id)
-    if failed := tuple(_failed(night_id, reports)):
-        lake.write_part("failed_runs", failed, "0", night_id=night_id)
+def _end_work(session: Session, reports: Sequence[RunReport]) -> str | None:
+    """End the model servers and charge the runs for their hours.
 
-
-def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
-    for report in reports:
-        if report.status == "failed":
-            yield FailedRun(
-                night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES)
-            )
-
-
-def _record_publication(tonight: Night, n_kept: int) -> None:
-    """Record how long the publication took.
-
-    A publication cannot contain its own duration, so the lake has a table for it.
+    Return the cap that stopped the night, if any.
     """
-    times = tonight.board.times(tonight.night_id)[n_kept:]
-    Lake(tonight.home.lake).write_part("publication_times", times, "0", night_id=tonight.night_id)
+    session.servers.end()
+    session.reports = [_with_served_hours(session, report) for report in reports]
+    is_cut = any(report.status == "incomplete" for report in reports)
+    over = session.why_over() if is_cut else None
+    session.spent = session.spending.account() if session.spending else ()
+    session.board.end()
+    return over
+
+
+def _with_served_hours(session: Session, report: RunReport) -> RunReport:
+    """Add the cost of the run's model servers to its report.
+
+    The cost is known only after the servers have ended, because a server's idle time counts for its
+    latest run.
+    """
+    cost = session.servers.hours.usd_hourly(report.run_id)
+    if report.work is None or cost is None:
+        return report
+    return report.model_copy(update={"work": report.work.model_copy(update={"usd_hourly": cost})})
+
+
+def _publish(session: Session, notify: Notify | None) -> None:
+    """Publish all runs, and update the reports to what the warehouse shows."""
+    session.board.stage("night", "publish")
+    session.await_preparation()
+    session.servers.measure()
+    begin_event_record(notify, session.home)
+    publishable = [report.run_id for report in session.reports if report.run_id]
+    publish_results(publishable, str(session.home.path), call=session.in_warehouse_process)
+    session.board.end()
+    session.reports = as_published(session.home, session.reports)
+
+
+def _report(session: Session, options: _Options) -> None:
+    """Show the results in the site and in Prefect's UI, and send notifications."""
+    home, reports, night_id = session.home, session.reports, session.night_id
+    run_ids = [report.run_id for report in reports if report.run_id and report.status != "failed"]
+    tables = (
+        result_markdown(home, run_ids),
+        withheld_markdown(reports),
+        work_markdown(works(reports)),
+    )
+    markdown = "\n\n".join(table for table in tables if table)
+    compared = compared_rows(home, run_ids)
+    _write_site(session, options.site)
+    site_url = options.site.url if options.site else None
+    show_results(night_id, markdown, compared, home, reports, site_url)
+    report_runs(options.notify, home, reports, night_address(site_url, night_id))
+    report_events(options.notify, home, site_url)
+    report_summary(options.notify, night_id, compared, site_url)
+
+
+def _write_site(session: Session, site: SiteTarget | None) -> None:
+    """Write the site, if the night has one.
+
+    If it cannot be written, log the reason and continue.
+    """
+    if site is None:
+        return
+    session.board.stage("night", "write site")
+    try:
+        write_to_target(session.home, site)
+    except (OSError, ParleyError) as error:
+        _log.warning("The site could not be written: %s", error)
+    session.board.end()
+
+
+def _in_turn(home: Home) -> AbstractContextManager[None]:
+    """Run deployed nights of one home one after another.
+
+    Prefect starts the next night while a cancelled one is still ending.
+    """
+    from prefect.runtime import deployment
+
+    return home.turn("deployed-night") if deployment.id else nullcontext()

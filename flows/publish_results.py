@@ -5,7 +5,6 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.planning.reporting.report import RunReport
 from tasks.publish import publish
 from tasks.storage.home import find_home
 
@@ -30,8 +29,3 @@ def publish_results(
     """
     chosen = None if run_ids is None else tuple(run_ids)
     return publish(find_home(home), chosen, rebuild=rebuild, call=call)
-
-
-def published_count(reports: Sequence[RunReport]) -> int:
-    """Return the number of published runs."""
-    return sum(report.is_published for report in reports)

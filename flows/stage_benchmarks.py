@@ -8,29 +8,35 @@ from prefect import flow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import locate
-from tasks.planning.dataset import read_raw, require_rows, resolved_data, write_staged
-from tasks.storage.home import find_home
+from tasks.planning.dataset import require_rows, resolved_data, write_staged
+from tasks.planning.dataset_cache import DatasetCache
+from tasks.storage.home import Home, find_home
 from tasks.storage.parquet_store import Lake
 
 
-@flow(name="stage_benchmarks", flow_run_name="stage {benchmark}", validate_parameters=False)
 def stage_benchmarks(
-    benchmark: str,
-    data: str,
-    dataset_version: str | None = None,
-    home: str | None = None,
-    resources: dict[str, str] | None = None,
+    home: Home, cache: DatasetCache, benchmark: str, data: str, dataset_version: str | None
 ) -> dict[str, object]:
-    """Stage one dataset and return its counts and digest. See `stage_dataset`."""
-    staged, version, digest = stage_dataset(benchmark, Path(data), dataset_version, home, resources)
-    return {
-        "benchmark": benchmark,
-        "dataset_version": version,
-        "dataset_digest": digest,
-        "rows": staged.n_input,
-        "staged": len(staged.problems),
-        "quarantined": len(staged.quarantined),
-    }
+    """Stage one dataset in a flow run, and return its counts and digest. See `stage_dataset`.
+
+    The flow is a closure: Prefect stores parameters as JSON, which a cache cannot become.
+    """
+
+    @flow(name="stage_benchmarks", flow_run_name="stage {benchmark}", validate_parameters=False)
+    def stage(benchmark: str, data: str, dataset_version: str | None) -> dict[str, object]:
+        staged, version, digest = stage_dataset(
+            benchmark, Path(data), dataset_version, str(home.path), cache=cache
+        )
+        return {
+            "benchmark": benchmark,
+            "dataset_version": version,
+            "dataset_digest": digest,
+            "rows": staged.n_input,
+            "staged": len(staged.problems),
+            "quarantined": len(staged.quarantined),
+        }
+
+    return stage(benchmark, data, dataset_version)
 
 
 def stage_dataset(
@@ -39,6 +45,7 @@ def stage_dataset(
     dataset_version: str | None,
     home: str | None,
     resources: Mapping[str, str] | None = None,
+    cache: DatasetCache | None = None,
 ) -> tuple[Staged, str, str]:
     """Read raw data and write dialogs, problems and quarantined rows.
 
@@ -49,6 +56,7 @@ def stage_dataset(
         home: Folder of all data. `$PARLEY_HOME` takes precedence.
         resources: Extra files or images that the rows need, by name. Without them, rows are staged
             unresolved, and each run must name the resources.
+        cache: Datasets that were parsed before. None for none.
 
     Returns:
         The rows, the dataset version and the dataset's digest.
@@ -64,7 +72,7 @@ def stage_dataset(
     staged = (
         resolved_data(loaded, source, version, data_home, resources)
         if resources
-        else read_raw(loaded, Path(source), version)
+        else (cache or DatasetCache()).read(loaded, Path(source), version)
     )
     digest = write_staged(staged, loaded.name, version, Lake(data_home.lake))
     return require_rows(staged, source, loaded.name, version), version, digest

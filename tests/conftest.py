@@ -198,7 +198,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Dask scheduler with one worker process, made as a run's own is."""
-    from flows.night.runtime import THREADS_PER_WORKER
+    from flows.night.session import THREADS_PER_WORKER
     from flows.orchestration.dask_cluster import dask_cluster
 
     scratch = tmp_path_factory.mktemp("dask")

@@ -20,7 +20,7 @@ from tasks.checkpoints.evaluated import (
 )
 from tasks.checkpoints.scan import Scan, scan_sources
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint
-from tasks.planning.dataset import reading_once
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
@@ -84,21 +84,13 @@ class CheckpointPlan:
             else ({}, frozenset[str]())
         )
         pending: list[PendingCheckpoint] = []
-        with reading_once():
-            for checkpoint in self.scan.checkpoints:
-                plans = (
-                    self._unfinished(
-                        checkpoint, names.get(checkpoint.digest, checkpoint.name), finished
-                    )
-                    if checkpoint.is_due
-                    else ()
-                )
-                if plans:
-                    pending.append(
-                        PendingCheckpoint(
-                            checkpoint, plans, any(plan.run_id in behind for plan in plans)
-                        )
-                    )
+        cache = DatasetCache()
+        for checkpoint in self.scan.checkpoints:
+            name = names.get(checkpoint.digest, checkpoint.name)
+            plans = self._unfinished(checkpoint, name, finished, cache) if checkpoint.is_due else ()
+            if plans:
+                is_left_behind = any(plan.run_id in behind for plan in plans)
+                pending.append(PendingCheckpoint(checkpoint, plans, is_left_behind))
         pending.sort(key=lambda item: item.is_left_behind)
         return tuple(self._marked_for_tonight(pending))
 
@@ -116,7 +108,11 @@ class CheckpointPlan:
             )
 
     def _unfinished(
-        self, checkpoint: SourceCheckpoint, name: str, finished: Mapping[str, frozenset[str]]
+        self,
+        checkpoint: SourceCheckpoint,
+        name: str,
+        finished: Mapping[str, frozenset[str]],
+        cache: DatasetCache,
     ) -> tuple[RunPlan, ...]:
         request_fields = checkpoint.source.request(
             checkpoint.spec,
@@ -125,7 +121,7 @@ class CheckpointPlan:
             checkpoint.family,
         )
         plans = (
-            plan_run(request, self.home)
+            plan_run(request, self.home, cache)
             for request in self._settings.requests_for(request_fields, self._folder)
         )
         return tuple(plan for plan in plans if not is_known(plan, finished))

@@ -6,7 +6,7 @@ It plans the requests, starts the services that they need, and runs the flow.
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place
-from tasks.planning.dataset import reading_once
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
@@ -89,10 +89,17 @@ def run_night(
             not start.
     """
     _remove_leftovers(home)
-    with reading_once():
-        return _run_unfinished(
-            home, requests, board, with_canary, notify, site, budget, runs_at_once, telemetry
-        )
+    datasets = DatasetCache()
+    plans = plan_night(requests, home, datasets)
+    if all(plan.is_finished() for plan in plans):
+        return _already_finished(home, plans)
+    collector = find_collector(home, telemetry)
+    checked = _preflight(home, plans, board, budget, with_canary=with_canary)
+    options = {"notify": notify, "site": site, "budget": budget, "telemetry": collector}
+    if runs_at_once:
+        options["runs_at_once"] = runs_at_once
+    with _naming_full_disk(home), _unlogged_logging():
+        return _run_flow(home, plans, datasets, board, checked, options)
 
 
 def run_build(
@@ -115,7 +122,7 @@ def run_build(
     from flows.orchestration.server import starting_prefect_server
 
     _remove_leftovers(home)
-    with reading_once(), _naming_full_disk(home), _unlogged_logging():
+    with _naming_full_disk(home), _unlogged_logging():
         plan = plan_build(request, home)
         named_address()
         require_room(home.path)
@@ -127,13 +134,14 @@ def run_build(
         _quiet_prefect()
         with starting_prefect_server(home.path, secret_names=key_names([request])) as pending:
             from flows.build_dataset import build_dataset
-            from flows.night.runtime import night
+            from flows.night.session import open_session
 
-            with night(home, 1, board, key_names([request])):
+            with open_session(home, board, key_names([request])) as session:
+                session.set_budget(budget)
                 server = pending.wait_ready()
                 print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
                 with server.flow_settings():
-                    return build_dataset(request, home=str(home.path), budget=budget)
+                    return build_dataset(session, plan)
 
 
 def _quiet_prefect() -> None:
@@ -150,21 +158,15 @@ def _remove_leftovers(home: Home) -> None:
     end_orphans(home.logs)
 
 
-def _run_unfinished(
+def _preflight(
     home: Home,
-    requests: Sequence[EvaluationRequest],
+    plans: Sequence[RunPlan],
     board: Board,
-    with_canary: bool,
-    notify: "Notify | None",
-    site: "SiteTarget | None",
     budget: Budget | None,
-    runs_at_once: int | None,
-    telemetry: str | None,
-) -> NightOutcome:
-    plans = plan_night(requests, home)
-    if all(plan.is_finished() for plan in plans):
-        return _already_finished(home, plans)
-    collector = find_collector(home, telemetry)
+    *,
+    with_canary: bool,
+) -> list[str]:
+    """Fail before the server and the cluster start, and return the ids of the checked runs."""
     if budget is not None:
         from flows.night.preflight.shared_folder import require_budget_is_counted
         from flows.night.spending import require_prices
@@ -182,21 +184,18 @@ def _run_unfinished(
         from flows.night.preflight.canary import require_live_canary
 
         board.stage("night", "canary")
-        for line in require_live_canary(request.sandbox for request in requests):
+        for line in require_live_canary(plan.request.sandbox for plan in plans):
             print(line, file=sys.stderr)
-    checked: list[str] = []
-    if len(plans) == 1:
-        from flows.night.preflight.checks import preflight
+    if len(plans) > 1:
+        return []
+    from flows.night.preflight.checks import preflight
 
-        preflight(plans[0])
-        checked.append(plans[0].run_id)
-        if not with_canary:  # A configured night waits for the lock instead.
-            with home.run_lock(plans[0].run_id):
-                # Fail here if another process holds the lock, before the server and the cluster
-                # start.
-                pass
-    with _naming_full_disk(home), _unlogged_logging():
-        return _run_flow(home, plans, board, checked, notify, site, budget, runs_at_once, collector)
+    preflight(plans[0])
+    if not with_canary:  # A configured night waits for the lock instead.
+        with home.run_lock(plans[0].run_id):
+            # Fail here if another process holds the lock.
+            pass
+    return [plans[0].run_id]
 
 
 @contextmanager
@@ -248,59 +247,33 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     )
 
 
-def needed_workers(plans: Sequence[RunPlan]) -> int:
-    """Return the number of worker processes.
-
-    This is the requested number, but at most the number of episodes of the largest run, since each
-    process costs seconds of start-up.
-    """
-    return max(
-        1,
-        min(max(plan.request.workers for plan in plans), max(len(plan.members) for plan in plans)),
-    )
-
-
 def _run_flow(
     home: Home,
     plans: Sequence[RunPlan],
+    datasets: DatasetCache,
     board: Board,
     checked: Sequence[str],
-    notify: "Notify | None",
-    site: "SiteTarget | None",
-    budget: Budget | None,
-    runs_at_once: int | None,
-    collector: str | None,
+    options: Mapping[str, object],
 ) -> NightOutcome:
-    requests = [plan.request for plan in plans]
     from flows.orchestration.server import starting_prefect_server
 
+    requests = [plan.request for plan in plans]
     board.stage("night", "start Prefect server and workers")
     _quiet_prefect()
     with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
-        from flows.night.runtime import night
-        from flows.night.side_by_side import RUNS_AT_ONCE, n_queues
+        from flows.night.session import open_session
 
-        with night(home, needed_workers(plans), board, key_names(requests)) as tonight:
-            tonight.take_plans(plans)
-            tonight.n_queues = n_queues(plans)
-            tonight.start_checks()
-            tonight.skip_preflight(checked)
+        with open_session(home, board, key_names(requests), plans, datasets) as session:
+            session.start_checks()
+            session.skip_preflight(checked)
             with not_collecting():
                 # This import takes seconds, while the server and the checks are starting.
-                from flows.nightly import nightly
+                from flows.nightly import night_flow
 
-            tonight.client()
+            session.client()
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
             # The reports contain the failures.
             with server.flow_settings(), suppress(RunsFailed):
-                nightly(
-                    requests=requests,
-                    home=str(home.path),
-                    notify=notify,
-                    site=site,
-                    budget=budget,
-                    runs_at_once=runs_at_once or RUNS_AT_ONCE,
-                    telemetry=collector,
-                )
-            return NightOutcome(tonight.night_id, tuple(tonight.reports), tonight.spent)
+                night_flow(session)(requests=requests, home=str(home.path), **options)
+            return NightOutcome(session.night_id, tuple(session.reports), session.spent)

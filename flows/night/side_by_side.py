@@ -3,20 +3,19 @@
 The main thread starts the runs, reacts to signals and collects the reports.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
+from functools import partial
 
-from flows.night.runtime import Night
-from schemas.errors import ParleyError
+from flows.night.session import Session
 from tasks.driver.judging import judgements_of
-from tasks.driver.run_queue import Needs, RunQueue, acting_as
-from tasks.driver.signals import halted_by, heed_signals, stop_asked
+from tasks.driver.run_queue import Needs, QueuedRun, RunQueue, State
+from tasks.driver.signals import HaltableThread, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.decisions.baseline import await_baselines
-from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
+from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoints_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -31,18 +30,19 @@ A signal leaves 8 s for everything (`tasks.driver.signals`).
 
 
 def side_by_side(
-    tonight: Night,
+    session: Session,
     requests: Sequence[EvaluationRequest],
     at_once: int,
-    evaluate: Callable[[int], RunReport],
+    evaluate: Callable[[QueuedRun], RunReport],
 ) -> list[RunReport]:
     """Evaluate all requests, as many in parallel as their queues and `at_once` allow.
 
     Args:
-        tonight: The current night.
+        session: The invocation.
         requests: One request per run.
         at_once: Maximum number of parallel runs.
-        evaluate: Evaluates the request of this index. It is called in several threads.
+        evaluate: Evaluates the request whose index is the run's number. It is called in several
+            threads.
 
     Returns:
         One report per request, in the order of the requests.
@@ -51,67 +51,60 @@ def side_by_side(
         DiskFull, Exception: The first exception that a run raised instead of returning a report.
             The other runs are stopped first.
     """
-    plans = [plan_of(tonight, request) for request in requests]
+    plans = [session.plan_of(request) for request in requests]
     await_baselines([plan for plan in plans if plan])
-    narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
+    narrow = too_narrow([plan for plan in plans if plan], session.workers)
     needs = [
         needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
         for n, plan in enumerate(plans)
     ]
-    tonight.n_queues = n_queues([plan for plan in plans if plan])
-    if any(plan and not plan.is_finished() for plan in plans):
+    unfinished = [plan for plan in plans if plan and not plan.is_finished()]
+    if unfinished:
         # Start the client before the runs: for a moment it removes API keys from the environment,
         # and a run's thread would not find them.
-        tonight.client()
+        session.client()
     # With caps, no run begins while another finishes: a cap could stop both.
-    finishing = 0 if tonight.spending else 1
-    tonight.servers.expect(plan for plan in plans if plan and not plan.is_finished())
-    queue, halt = RunQueue(needs, at_once, finishing), threading.Event()
+    queue = RunQueue(needs, at_once, finishing=0 if session.spending else 1)
+    session.servers.expect(unfinished)
     reports: list[Future[RunReport]] = [Future() for _ in requests]
-    threads: list[threading.Thread] = []
+    threads: list[HaltableThread] = []
 
     def work(number: int) -> None:
-        with acting_as(queue, number):
-            try:
-                reports[number].set_result(evaluate(number))
-            except BaseException as error:  # noqa: BLE001  (raised again in the main thread)
-                reports[number].set_exception(error)
-            finally:
-                tonight.board.end()
-                if plan := plans[number]:
-                    tonight.servers.leave(plan.run_id)
-
-    tonight.board.end()
-    with halted_by(halt):
         try:
-            while not all(report.done() for report in reports):
-                heed_signals()
-                while (number := queue.begin_next()) is not None:
-                    context = copy_context()
-                    threads.append(
-                        threading.Thread(
-                            target=context.run,
-                            args=(work, number),
-                            name=f"parley-run-{number}",
-                            daemon=True,
-                        )
-                    )
-                    threads[-1].start()
-                queue.wait_for_change(_LOOK_EVERY_S)
-                for report in reports:
-                    if report.done():
-                        report.result()
-            return [report.result() for report in reports]
+            reports[number].set_result(evaluate(QueuedRun(queue, number)))
+        except BaseException as error:  # noqa: BLE001  (raised again in the main thread)
+            reports[number].set_exception(error)
         finally:
-            halt.set()
-            _join(threads)
+            session.board.end()
+            if plan := plans[number]:
+                session.servers.leave(plan.run_id)
+            queue.advance(number, State.ENDED)
+
+    session.board.end()
+    try:
+        while not all(report.done() for report in reports):
+            heed_signals()
+            while (number := queue.begin_next()) is not None:
+                # The context contains Prefect's flow run, the parent of the run's own.
+                run = partial(copy_context().run, work, number)
+                threads.append(HaltableThread(target=run, name=f"parley-run-{number}", daemon=True))
+                threads[-1].start()
+            queue.wait_for_change(_LOOK_EVERY_S)
+            for report in reports:
+                if report.done():
+                    report.result()
+        return [report.result() for report in reports]
+    finally:
+        for thread in threads:
+            thread.halt()
+        _join(threads)
 
 
-def baselines_first(tonight: Night, requests: Sequence[EvaluationRequest]) -> list[int]:
+def baselines_first(session: Session, requests: Sequence[EvaluationRequest]) -> list[int]:
     """Return the order of a night's sequential requests: as listed, but each after its baseline."""
     if not any(request.decide for request in requests):
         return list(range(len(requests)))
-    plans = [plan_of(tonight, request) for request in requests]
+    plans = [session.plan_of(request) for request in requests]
     await_baselines([plan for plan in plans if plan])
     left, order = dict(enumerate(plans)), list[int]()
     while left:
@@ -124,28 +117,10 @@ def baselines_first(tonight: Night, requests: Sequence[EvaluationRequest]) -> li
     return order
 
 
-def _join(threads: Sequence[threading.Thread]) -> None:
+def _join(threads: Sequence[HaltableThread]) -> None:
     deadline = time.monotonic() + (_AFTER_SIGNAL_S if stop_asked() else _AFTER_FAULT_S)
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
-    """Return the run's plan, or None if it cannot be planned. The run itself then reports why."""
-    try:
-        return tonight.plan(request)
-    except ParleyError:
-        return None
-
-
-def n_queues(plans: Sequence[RunPlan]) -> int:
-    """Return the number of queues that these runs need, 1 or more."""
-    return max(1, len({_endpoints(plan) for plan in plans}))
-
-
-def _endpoints(plan: RunPlan) -> frozenset[Endpoint]:
-    players = (plan.subject, plan.simulator)
-    return frozenset(endpoint_of(access) for access in players if access is not None)
 
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
@@ -173,7 +148,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         plan: Plan of the run.
         narrow: Endpoints that only one run at a time may use.
     """
-    endpoints = _endpoints(plan)
+    endpoints = endpoints_of(plan)
     alone = (f"all of {address}" for address, _ in endpoints & narrow)
     judged = judgements_of(plan)
     # A run with `decide` is judged while it is played, and nothing may be paid for twice.

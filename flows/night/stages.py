@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flows.night.reporting.run_record import Work
-from flows.night.runtime import Night
+from flows.night.session import Session
 from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.inner_flows import unlooked
@@ -25,7 +25,7 @@ from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
-from tasks.driver.run_queue import is_judged_alone, playing
+from tasks.driver.run_queue import QueuedRun
 from tasks.embed import embed
 from tasks.execute import ExecuteStage, execute, expected_verdicts
 from tasks.judge import JudgeStage, judge
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 class Stages:
     """Stages of one run, to be called in the order of definition. `work` collects the results."""
 
-    def __init__(self, tonight: Night, plan: RunPlan, work: Work) -> None:
-        self._tonight, self._plan, self.work, self._evidence = tonight, plan, work, plan.evidence
-        self._title, self._board = plan.request.title, tonight.board
+    def __init__(self, session: Session, plan: RunPlan, work: Work, run: QueuedRun) -> None:
+        self._session, self._plan, self.work, self._evidence = session, plan, work, plan.evidence
+        self._title, self._board, self._run = plan.request.title, session.board, run
 
     def stage(self) -> None:
         """Write the raw rows to the lake."""
         self._board.stage(self._title, "stage")
-        with self._tonight.turns.alone("stage"):
+        with self._session.turns.alone("stage"):
             stage(self._plan, self._title)
 
     def play(self) -> None:
@@ -61,14 +61,14 @@ class Stages:
         plan, pending = self._plan, self._plan.pending()
         if pending:
             self.work.is_begun = False
-            with playing(
+            with self._run.playing(
                 lambda: self._board.stage(self._title, "wait for the endpoint"),
-                self._tonight.heed_caps,
+                self._session.heed_caps,
             ) as on_all_begun:
                 self.work.is_begun = True
                 self._play_pending(pending, on_all_begun)
         else:
-            self._tonight.servers.keep(
+            self._session.servers.keep(
                 plan, later=[judge_spec.judge for judge_spec in plan.spec.judges]
             )
             self._board.stage(self._title, converse_shard.STAGE)
@@ -90,11 +90,11 @@ class Stages:
     def _stop_if(self, is_cut: bool) -> None:
         """Raise BudgetSpent if a budget cap ended the stage."""
         if is_cut:
-            raise BudgetSpent(self._tonight.why_over() or "a cap of the budget is reached")
+            raise BudgetSpent(self._session.why_over() or "a cap of the budget is reached")
 
     @cached_property
     def _budget_meter(self) -> BudgetMeter | None:
-        return self._tonight.budget_meter(self._plan)
+        return self._session.budget_meter(self._plan)
 
     def read_episodes(self) -> None:
         """Read the run's episodes, which have been checked."""
@@ -103,27 +103,28 @@ class Stages:
     def _played(
         self, n_pending: int, show_stage: Callable[[], None], on_all_begun: Callable[[], None]
     ) -> Conversed:
-        tonight, plan = self._tonight, self._plan
-        tonight.prepare_publication()
+        session, plan = self._session, self._plan
+        session.prepare_publication()
         progress = ProgressArtifact(self._title, "converse", n_pending)
         players = [
             player for player in (plan.spec.subject, plan.spec.simulator) if player is not None
         ]
         judges = [judge_spec.judge for judge_spec in plan.spec.judges]
-        is_in_step = self._evidence is not None and self._evidence.is_judged and is_judged_alone()
-        is_judged_ahead = (is_in_step or self._may_judge_ahead()) and tonight.servers.fit(
+        evidence = self._evidence
+        is_in_step = evidence is not None and evidence.is_judged and self._run.is_judged_alone()
+        is_judged_ahead = (is_in_step or self._may_judge_ahead()) and session.servers.fit(
             plan, [*players, *judges]
         )
         served = self._reach([*players, *(judges if is_judged_ahead else ())], show_stage)
-        embedder = tonight.embedder(plan) if plan.spec.embedder_in_play else None
+        embedder = session.embedder(plan) if plan.spec.embedder_in_play else None
         context = context_for(
             plan,
-            workers=tonight.n_workers,
-            cores=tonight.cores,
+            workers=session.n_workers,
+            cores=session.cores,
             served=served,
             embedder=embedder,
             budget_meter=self._budget_meter,
-            calls=tonight.call_log(plan),
+            calls=session.call_log(plan),
         )
         with self._judging_ahead(is_judged_ahead) as judging, self._embedding_ahead() as embedding:
             deciding = self._deciding(judging)
@@ -135,13 +136,13 @@ class Stages:
                         ahead.take(result)
 
             done = converse(
-                ConverseStage(plan, context, tonight.client(), deciding, on_all_begun),
+                ConverseStage(plan, context, session.client(), deciding, on_all_begun),
                 self._title,
                 played,
             )
             self.work.keep_wanted(plan)
-            tonight.servers.keep(plan, used=judges if judging else (), later=judges)
-        tonight.servers.keep(plan, later=judges)
+            session.servers.keep(plan, used=judges if judging else (), later=judges)
+        session.servers.keep(plan, later=judges)
         if judging:
             self.work.judged.model_calls += judging.result.model_calls
         progress.done()
@@ -169,7 +170,7 @@ class Stages:
         return DecideAhead(
             plan,
             evidence,
-            self._tonight.client(),
+            self._session.client(),
             scores_of,
             judging.rows if judging and evidence.is_judged else None,
         )
@@ -197,9 +198,9 @@ class Stages:
         progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
         # A run that waits here reuses these verdicts.
-        with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
+        with self._session.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
             programs = ExecuteStage(
-                self._plan, self._context, self._tonight.client(), work.episodes
+                self._plan, self._context, self._session.client(), work.episodes
             )
             work.executed = execute(
                 programs, self._title, lambda result: progress.advance(result.n_items)
@@ -225,7 +226,7 @@ class Stages:
         self._board.stage(self._title, audit_shard.STAGE, len(items), unit="programs")
         progress = ProgressArtifact(self._title, "audit", len(items))
         work.to_audit = audited_passes(items)
-        passes = AuditStage(plan, self._context, self._tonight.client(), items)
+        passes = AuditStage(plan, self._context, self._session.client(), items)
         work.audited = audit(passes, self._title, lambda result: progress.advance(result.n_items))
         progress.done()
         self._board.done(len(items))
@@ -236,8 +237,8 @@ class Stages:
     def _context(self) -> RunContext:
         return context_for(
             self._plan,
-            workers=self._tonight.n_workers,
-            cores=self._tonight.cores,
+            workers=self._session.n_workers,
+            cores=self._session.cores,
             budget_meter=self._budget_meter,
         )
 
@@ -270,9 +271,9 @@ class Stages:
             if waits:
                 show_stage()
 
-        tonight = self._tonight
-        return tonight.servers.reach(
-            self._plan, models, on_wait=show_wait, on_granted=show_start, heed=tonight.heed_caps
+        session = self._session
+        return session.servers.reach(
+            self._plan, models, on_wait=show_wait, on_granted=show_start, heed=session.heed_caps
         )
 
     def _reach_judges(
@@ -282,23 +283,23 @@ class Stages:
 
         Judge drift is measured first.
         """
-        tonight, plan = self._tonight, self._plan
+        session, plan = self._session, self._plan
         served = self._reach([judge_spec.judge for judge_spec in plan.spec.judges], show_stage)
-        calls = tonight.call_log(plan)
+        calls = session.call_log(plan)
         context = judge_context(
             plan,
-            workers=tonight.n_workers,
+            workers=session.n_workers,
             served=served,
             budget_meter=self._budget_meter,
             calls=calls,
         )
-        self.work.n_drift_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
-        return context, tonight.client()
+        self.work.n_drift_calls += ask_drift(plan, context, session.client(), session.night_id)
+        return context, session.client()
 
     def _may_judge_ahead(self) -> bool:
         """Return True if a dialogue may be judged before all others have ended."""
         rubrics = self._plan.benchmark.rubrics(self._plan.spec.setting)
-        return not all(rubric.reads_verdicts for rubric in rubrics) and is_judged_alone()
+        return not all(rubric.reads_verdicts for rubric in rubrics) and self._run.is_judged_alone()
 
     def _judging_ahead(self, is_judged_ahead: bool) -> AbstractContextManager[JudgeAhead | None]:
         return (
@@ -311,7 +312,7 @@ class Stages:
         plan = self._plan
         if plan.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return nullcontext()
-        return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._budget_meter)
+        return EmbedAhead(plan, lambda: self._session.embedder(plan), self._budget_meter)
 
     def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
         """Let the judges rate the dialogues, and return the run's judgements.
@@ -333,7 +334,7 @@ class Stages:
         show_stage()
         progress = ProgressArtifact(self._title, "judge", len(wanted))
         # A run that waits here reuses these judgements.
-        with self._tonight.turns.alone(*judgements_of(plan)):
+        with self._session.turns.alone(*judgements_of(plan)):
             judging = JudgeStage(
                 plan,
                 self._judgements,
@@ -342,7 +343,7 @@ class Stages:
                 self._budget_meter,
             )
             judged = judge(judging, self._title, lambda result: progress.advance(result.n_items))
-        self._tonight.servers.keep(plan)
+        self._session.servers.keep(plan)
         judged.model_calls += work.judged.model_calls
         work.judged = judged
         progress.done()
@@ -368,7 +369,7 @@ class Stages:
             plan,
             unlooked(tuple(requests)),
             self._title,
-            lambda: self._tonight.embedder(plan),
+            lambda: self._session.embedder(plan),
             self._budget_meter,
         )
         self._stop_if(vectors is None)

@@ -15,7 +15,8 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.planning.dataset import problem_order, reading_once
+from tasks.planning.dataset import problem_order
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
@@ -81,8 +82,8 @@ def subsampled(
     """
     if budget is None or budget.then != "subsample" or not requests:
         return tuple(requests), None
-    with reading_once():
-        plans = [plan_run(request, home) for request in requests]
+    cache = DatasetCache()
+    plans = [plan_run(request, home, cache) for request in requests]
     require_prices(plans, budget)
     stored = StoredShares(home.subsamples)
     keys, night = [_run_key(plan, budget) for plan in plans], _night_key(plans, budget)

@@ -13,7 +13,6 @@ from flows.night.spending import require_prices
 from flows.text.results import print_rows
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.planning.dataset import reading_once
 from tasks.planning.plan import plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
@@ -34,10 +33,9 @@ def show_dry_run(
     Raises:
         ConfigError: the budget needs a price that is not configured.
     """
-    with reading_once():
-        plans = plan_night(requests, home)
-        require_prices(plans if budget else (), budget)
-        estimates = [estimate(plan) for plan in plans]
+    plans = plan_night(requests, home)
+    require_prices(plans if budget else (), budget)
+    estimates = [estimate(plan) for plan in plans]
     if json_output:
         for plan_estimate in estimates:
             fields = asdict(plan_estimate)

@@ -35,6 +35,11 @@ starts, so the wait is short.
 _LONGEST_PAUSE_S = 0.02
 _MEMORY_LOOK_S = 0.1
 _is_alone: ContextVar[bool] = ContextVar("parley_alone", default=False)
+"""True in a thread that runs its program alone.
+
+Between `retried_alone` and `hold_slot` lie the test runners and every backend of `Sandbox.session`,
+which would all need an argument.
+"""
 _memory_seen: tuple[float, int | None] = (float("-inf"), None)
 
 

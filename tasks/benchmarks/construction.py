@@ -12,7 +12,7 @@ from tasks.judging.rubric import RatingScale, Scales
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 
 if TYPE_CHECKING:
-    from tasks.benchmarks.contract import Staged
+    from tasks.benchmarks.data import Staged
     from tasks.language.embedding import TextVectors
 
 Cell = str | int | float | bool | None

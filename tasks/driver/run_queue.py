@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -71,6 +70,11 @@ class RunQueue:
         self._needs, self._at_once, self._finishing = tuple(needs), at_once, finishing
         self._states = [State.WAITING] * len(self._needs)
         self._changed = threading.Condition()
+
+    @property
+    def n_runs(self) -> int:
+        """Number of the night's runs."""
+        return len(self._needs)
 
     def begin_next(self) -> int | None:
         """Begin the first run that may begin and return its number; None if no run may.
@@ -181,53 +185,44 @@ class RunQueue:
 
 
 @dataclass(frozen=True)
-class _ActiveRun:
+class QueuedRun:
+    """Run of a queue, by its number. It has begun."""
+
     queue: RunQueue
     number: int
 
+    @contextmanager
+    def playing(
+        self, on_wait: Callable[[], None], heed: Callable[[], None] = lambda: None
+    ) -> Iterator[Callable[[], None]]:
+        """Wait until the run may play its dialogues. It plays them in the block.
 
-_active_run: ContextVar[_ActiveRun | None] = ContextVar("parley_active_run", default=None)
+        Yield a callback. The block must call it when no dialogue waits in the driver any more. If
+        runs execute one after another, there is no wait.
+
+        Args:
+            on_wait: Called first if the run must wait.
+            heed: Called repeatedly during the wait, and once at the end. It may raise an exception
+                to end the run.
+        """
+        queue, number = self.queue, self.number
+        queue.wait_to_play(number, on_wait, heed)
+        try:
+            yield lambda: queue.advance(number, State.FINISHING)
+        finally:
+            queue.advance(number, State.PLAYED)
+            # A model server that the run starts later would inherit the niceness.
+            if queue.n_runs > 1 and not queue.is_served(number):
+                _lower_priority()
+
+    def is_judged_alone(self) -> bool:
+        """Return True if no parallel or later run could request the judgements of this run."""
+        return self.queue.is_judged_alone(self.number)
 
 
-@contextmanager
-def acting_as(queue: RunQueue, number: int) -> Iterator[None]:
-    """Mark the block as the work of a begun run. The end of the block ends the run."""
-    token = _active_run.set(_ActiveRun(queue, number))
-    try:
-        yield
-    finally:
-        _active_run.reset(token)
-        queue.advance(number, State.ENDED)
-
-
-@contextmanager
-def playing(
-    on_wait: Callable[[], None], heed: Callable[[], None] = lambda: None
-) -> Iterator[Callable[[], None]]:
-    """Wait until the run may play its dialogues. It plays them in the block.
-
-    Yield a callback. The block must call it when no dialogue waits in the driver any more. If runs
-    execute one after another, there is no wait.
-
-    Args:
-        on_wait: Called first if the run must wait.
-        heed: Called repeatedly during the wait, and once at the end. It may raise an exception to
-            end the run.
-    """
-    run = _active_run.get()
-    if run is None:
-        heed()
-        yield lambda: None
-        return
-    run.queue.wait_to_play(run.number, on_wait, heed)
-    try:
-        yield lambda: run.queue.advance(run.number, State.FINISHING)
-    finally:
-        run.queue.advance(run.number, State.PLAYED)
-        if not run.queue.is_served(
-            run.number
-        ):  # A model server that the run starts later would inherit the niceness.
-            _lower_priority()
+def only_run() -> QueuedRun:
+    """Return a run that no other run executes in parallel with."""
+    return QueuedRun(RunQueue([Needs(frozenset())], 1), 0)
 
 
 def _lower_priority() -> None:
@@ -237,9 +232,3 @@ def _lower_priority() -> None:
     """
     with suppress(OSError):  # Where the system forbids it, all runs have equal priority.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
-def is_judged_alone() -> bool:
-    """Return True if no parallel or later run could request the judgements of the active run."""
-    run = _active_run.get()
-    return run is None or run.queue.is_judged_alone(run.number)

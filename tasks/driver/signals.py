@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -236,23 +235,17 @@ def stop_asked() -> bool:
 
 
 class Halted(BaseException):
-    """The event of `halted_by` was set, so the work in this thread ends."""
+    """`HaltableThread.halt` was called, so the work in this thread ends."""
 
 
-_halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=None)
+class HaltableThread(threading.Thread):
+    """Daemon thread whose work another thread can end."""
 
+    is_halted = False
 
-@contextmanager
-def halted_by(event: threading.Event) -> Iterator[None]:
-    """Let `heed_signals` raise Halted if the event is set.
-
-    This applies to the block, and to threads that copy its context.
-    """
-    token = _halt.set(event)
-    try:
-        yield
-    finally:
-        _halt.reset(token)
+    def halt(self) -> None:
+        """Let `heed_signals` raise Halted in this thread."""
+        self.is_halted = True
 
 
 def heed_signals() -> None:
@@ -262,13 +255,13 @@ def heed_signals() -> None:
         SystemExit: SIGTERM was received (status 143).
         KeyboardInterrupt: SIGINT was received.
         BaseException: `stop` was called with a factory of this exception.
-        Halted: See `halted_by`.
+        Halted: See `HaltableThread`.
     """
     for watch in _watches:
         if (error := watch.ending()) is not None:
             raise error
-    halt = _halt.get()
-    if halt is not None and halt.is_set():
+    thread = threading.current_thread()
+    if isinstance(thread, HaltableThread) and thread.is_halted:
         raise Halted
 
 

@@ -1,14 +1,13 @@
 """Rows of a dataset: finding, parsing and staging them, and choosing a setting's dialogs."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.resources import as_file
 from pathlib import Path
 
 from sandbox.workspace.interface import image_of
-from schemas.content_id import canonical_json, content_id
+from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.lake.packed_rows import PackedRows
@@ -16,41 +15,13 @@ from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.environment_check import MissingPackages, with_environments_checked
 from tasks.planning.played_dialogs import PlayedDialogs
 from tasks.planning.request import BenchmarkRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import write_contexts
-
-_read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar(
-    "parley_read", default=None
-)
-
-
-@contextmanager
-def reading_once() -> Iterator[None]:
-    """Parse each raw source only once within the block, so that all callers see equal rows."""
-    token = _read.set({} if _read.get() is None else _read.get())
-    try:
-        yield
-    finally:
-        _read.reset(token)
-
-
-def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
-    """Parse raw data. `reading_once` caches the result.
-
-    Raises:
-        SourceUnreadable: no row can be read.
-    """
-    cache = _read.get()
-    if cache is None:
-        return benchmark.data.stage(source, version)
-    key = (benchmark.name, source.absolute(), f"{version} {benchmark.data.edition}")
-    if key not in cache:
-        cache[key] = benchmark.data.stage(source, version)
-    return cache[key]
 
 
 def absolute_resources(
@@ -82,6 +53,7 @@ def resolved_data(
     resources: Mapping[str, str],
     sandbox: str | None = None,
     setting: str | None = None,
+    cache: DatasetCache | None = None,
 ) -> Staged:
     """Return a dataset's rows (see `find_data`) with their resources resolved.
 
@@ -94,6 +66,7 @@ def resolved_data(
         sandbox: name of the sandbox that checks the trees of the rows by running the trees' own
             tests (see `environment_check`). None: no check.
         setting: see `find_data`.
+        cache: see `find_data`.
 
     Raises:
         UsageError: `find_data` raises it, a resource is unknown, or its path does not exist.
@@ -114,7 +87,8 @@ def resolved_data(
             )
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
-    staged = find_data(benchmark, data, version, Lake(home.lake), setting)
+    cache = cache or DatasetCache()
+    staged = find_data(benchmark, data, version, Lake(home.lake), setting, cache)
     if benchmark.resources.resolve is None:
         return staged
     with (
@@ -122,31 +96,13 @@ def resolved_data(
         if data is None and version in bundled
         else nullcontext(data and Path(data)) as source
     ):
-        resolved = _resolved(benchmark, staged, Path(source) if source else None, places, home)
+        folder = Path(source) if source else None
+        resolved = cache.resolve(benchmark, staged, folder, places, home)
     return (
         with_environments_checked(benchmark, resolved, resources, home, sandbox)
         if sandbox
         else resolved
     )
-
-
-def _resolved(
-    benchmark: Benchmark,
-    staged: Staged,
-    source: Path | None,
-    places: Mapping[str, Path],
-    home: Home,
-) -> Staged:
-    cache, resolve = _read.get(), benchmark.resources.resolve
-    assert resolve is not None
-    paths = {name: str(place.absolute()) for name, place in places.items()}
-    inputs = canonical_json([str(source.absolute()) if source else None, sorted(paths.items())])
-    key = (benchmark.name, Path(staged.digest), inputs)
-    if cache is None:
-        return resolve(staged, source, places, home)
-    if key not in cache:
-        cache[key] = resolve(staged, source, places, home)
-    return cache[key]
 
 
 def images_of(staged: Staged) -> tuple[str, ...]:
@@ -160,7 +116,12 @@ def images_of(staged: Staged) -> tuple[str, ...]:
 
 
 def find_data(
-    benchmark: Benchmark, data: str | None, version: str, lake: Lake, setting: str | None = None
+    benchmark: Benchmark,
+    data: str | None,
+    version: str,
+    lake: Lake,
+    setting: str | None = None,
+    cache: DatasetCache | None = None,
 ) -> Staged:
     """Return a dataset's rows.
 
@@ -172,17 +133,20 @@ def find_data(
         version: version of the dataset.
         lake: lake with staged rows.
         setting: setting whose datasets an error names; None for the datasets of all settings.
+        cache: datasets that were parsed before; None for none.
 
     Raises:
         UsageError: there is no such data. The message contains the command that provides it.
         CorruptRows: the staged rows changed after staging.
     """
+    cache = cache or DatasetCache()
     if data is not None:
-        return require_rows(read_raw(benchmark, Path(data), version), data, benchmark.name, version)
+        staged = cache.read(benchmark, Path(data), version)
+        return require_rows(staged, data, benchmark.name, version)
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
     if version in bundled:
         with as_file(bundled[version]) as folder:
-            return read_raw(benchmark, folder, version)
+            return cache.read(benchmark, folder, version)
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
         how = how_to_get(benchmark, version, setting)

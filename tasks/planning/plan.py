@@ -27,6 +27,7 @@ from tasks.datasets.located import locate
 from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
@@ -288,10 +289,6 @@ class RunPlan:
             "max_fault_share": str(self.request.max_fault_share),
         } | ({"max_forged_share": str(self.request.max_forged_share)} if self.audits else {})
 
-    def state_digest(self) -> str:
-        """Return the digest of `state()`."""
-        return content_id(self.state())
-
     def record(self) -> RunRecord | None:
         """Return the record of the run's latest invocation; None if there is none."""
         rows = self.lake.read("runs", RunRecord, **self.keys)
@@ -303,13 +300,13 @@ class RunPlan:
         return (
             record is not None
             and record.status == "finished"
-            and record.state_digest == self.state_digest()
+            and record.state_digest == content_id(self.state())
             and not self.pending()
         )
 
 
-def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
-    """Plan one evaluation.
+def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None = None) -> RunPlan:
+    """Plan one evaluation. Datasets in `cache` are not parsed again.
 
     Raises:
         UsageError: a part of the request is unknown, unreadable or not staged.
@@ -333,7 +330,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     SANDBOXES.require(request.sandbox)
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
-    staged = resolved_data(benchmark, data, version, home, resources, tested_in, setting)
+    staged = resolved_data(benchmark, data, version, home, resources, tested_in, setting, cache)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
     dataset = require_dialogs(benchmark, setting, staged)
@@ -379,17 +376,20 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     return plan
 
 
-def plan_night(requests: Sequence[EvaluationRequest], home: Home) -> list[RunPlan]:
+def plan_night(
+    requests: Sequence[EvaluationRequest], home: Home, cache: DatasetCache | None = None
+) -> list[RunPlan]:
     """Plan the runs of a night.
 
     A run whose early decision compares with another run of the night waits for it, and is planned
-    again then.
+    again then. Each dataset is parsed once.
 
     Raises:
         UsageError: a request cannot be planned, or its baseline is neither a finished run nor a run
             of the night.
     """
-    plans = [plan_run(request, home) for request in requests]
+    cache = cache or DatasetCache()
+    plans = [plan_run(request, home, cache) for request in requests]
     await_baselines(plans)
     for plan in plans:
         plan.require_baseline()

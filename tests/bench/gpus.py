@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.night.runtime import Night
+from flows.night.session import Session
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -39,7 +39,7 @@ class Checkpoint:
     up_s: float = 0.0
     played_s: float = 0.0
 
-    def go(self, night: Night, scale: float) -> None:
+    def go(self, night: Session, scale: float) -> None:
         """Load, play, and go on without a server."""
 
         def note() -> None:
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.1, help="share of the real times to wait")
     asked = parser.parse_args()
     os.environ["PARLEY_DEVICES"] = ",".join(DEVICES)
-    with tempfile.TemporaryDirectory() as folder, Night(Home(Path(folder)), workers=1) as night:
+    with tempfile.TemporaryDirectory() as folder, Session(Home(Path(folder))) as night:
         runs = checkpoints(
             night.home, vllm_program.install(Path(folder)), asked.wide, asked.seed, asked.scale
         )

@@ -15,10 +15,11 @@ from prefect.utilities.annotations import quote
 from flows import evaluate_model as evaluation
 from flows.night import stages
 from flows.night.reporting.progress import Board
-from flows.night.runtime import Night
+from flows.night.session import Session
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
+from tasks.driver.run_queue import only_run
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport, as_published, finished_report
@@ -72,11 +73,11 @@ class Threads:
         self._pool.shutdown()
 
 
-class _LocalNight(Night):
+class _LocalSession(Session):
     """Its cluster is this process."""
 
     def __init__(self, home: Home) -> None:
-        super().__init__(home, 1, Board())
+        super().__init__(home, Board())
         self._threads = Threads()
 
     def client(self) -> Any:
@@ -134,11 +135,11 @@ def only(*tables: str) -> Iterator[None]:
     time is theirs. No pages.
     """
 
-    def check(_: Night, table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
+    def check(_: Session, table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
         return check_table(table, data, replace(context, docs_dir=None)) if table in tables else []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Night, "check_table", check)
+        patch.setattr(Session, "check_table", check)
         yield
 
 
@@ -181,17 +182,17 @@ def night(
     """Evaluate and publish as `flows.nightly` does: a run that fails does not keep the others from
     being published.
     """
-    told, tonight = Told(), _LocalNight(Home(home))
+    told, session = Told(), _LocalSession(Home(home))
     plans: list[RunPlan] = []
     try:
         for asked in requests:
             try:
-                plan = plan_run(asked, tonight.home)
+                plan = plan_run(asked, session.home)
                 plans.append(plan)
                 told.reports.append(
                     finished_report(plan)
                     if plan.is_finished()
-                    else evaluation._evaluate(tonight, plan)
+                    else evaluation._evaluate(session, plan, only_run())
                 )
             except ParleyError as error:
                 told.errors.append(error)
@@ -199,11 +200,11 @@ def night(
             for plan in plans:
                 before_publication(plan)
         told.published = publish_to_warehouse(
-            tonight.home, [report.run_id for report in told.reports]
+            session.home, [report.run_id for report in told.reports]
         )
-        told.reports = as_published(tonight.home, told.reports)
+        told.reports = as_published(session.home, told.reports)
     except ParleyError as error:
         told.errors.append(error)
     finally:
-        tonight.close()
+        session.close()
     return told

@@ -25,7 +25,7 @@ from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
 from tasks.planning.participants import choice
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.reporting.report import tally, withheld_because
+from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
 from tasks.stage import stage
@@ -72,8 +72,20 @@ class PlayedNight:
         """Why the run must not be published at a limit of 1% of faulty episodes; None where it may
         be.
         """
-        counts = tally(len(self.plan.members), self.episodes, self.scores)
-        return withheld_because(counts, 0.01, ())
+        return withheld_because(self.report, 0.01, ())
+
+    @property
+    def report(self) -> RunReport:
+        """The run's report with its counts."""
+        plan = self.plan
+        blank = RunReport(
+            run_id=plan.run_id,
+            title=plan.request.title,
+            setting=plan.spec.full_setting,
+            model=plan.spec.label,
+            status="finished",
+        )
+        return with_counts(blank, len(plan.members), self.episodes, self.scores)
 
 
 @dataclass(frozen=True)

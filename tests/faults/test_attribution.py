@@ -148,8 +148,6 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(
     "reply", [TRUNCATED, Reply(content=TRUNCATED.content, finish_reason="content_filter")]
 )
 def test_a_cut_answer_is_judged_as_it_is_and_counted(night: Night, reply: Reply) -> None:
-    from tasks.planning.reporting.report import tally
-
     with model_server([reply]) as server:
         played = night.play(server, limit=1)
     (episode,) = played.episodes
@@ -157,7 +155,7 @@ def test_a_cut_answer_is_judged_as_it_is_and_counted(night: Night, reply: Reply)
     assert episode.answer(1) == TRUNCATED.content
     assert [s.finish_reason for s in episode.steps][1] == reply.finish_reason
     assert {v.outcome for v in played.verdicts if v.turn == 1} == {Outcome.FAILED}
-    assert tally(1, played.episodes, played.scores).n_truncated == (reply.finish_reason == "length")
+    assert played.report.n_truncated == (reply.finish_reason == "length")
     assert played.withheld_because is None
     assert_nothing_is_dropped_or_made_zero(played)
 

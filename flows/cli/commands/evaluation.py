@@ -12,7 +12,7 @@ import typer
 
 from flows.cli.panels import COMPARISON, EXECUTION
 from flows.text.reasons import in_three_lines
-from schemas.errors import BudgetSpent
+from schemas.errors import BudgetSpent, ParleyError
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def exit_code(reports: Sequence["RunReport"]) -> int:
     """Return the exit code of a night's reports, and print the runs that did not finish to stderr.
 
-    Codes by precedence: 1 or 2, a run failed; 4, a budget cap left runs incomplete; 3, a run is
+    Codes by precedence: 1, a run failed; 4, a budget cap left runs incomplete; 3, a run is
     withheld; 0, all runs finished.
     """
     for report in reports:
@@ -36,9 +36,8 @@ def exit_code(reports: Sequence["RunReport"]) -> int:
                 in_three_lines(f"parley: {report.title}: {report.status}: {report.reason}"),
                 file=sys.stderr,
             )
-    failed = [report.exit_code for report in reports if report.status == "failed"]
-    if failed:
-        return min(failed)
+    if any(report.status == "failed" for report in reports):
+        return ParleyError.exit_code
     if any(report.status == "incomplete" for report in reports):
         return BudgetSpent.exit_code
     return 3 if any(report.status == "withheld" for report in reports) else 0

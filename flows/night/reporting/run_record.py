@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Literal
 
 from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
@@ -30,19 +31,17 @@ from tasks.planning.participants.models import (
 )
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
-    StartState,
+    account_at_start,
     begun_episodes,
-    empty_account,
-    find_start_state,
     with_begun,
     with_episodes,
     with_judgements,
 )
 from tasks.planning.reporting.report import (
     RunReport,
-    Tally,
     forged_because,
-    tally,
+    shared_fields,
+    with_counts,
     withheld_because,
 )
 from tasks.planning.request import EvaluationRequest
@@ -50,14 +49,24 @@ from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum, read_sends, remove_sends
 
-NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)
+Ending = Literal["finished", "incomplete", "failed"]
+"""How an invocation ended: its stages ended, a cap of the budget stopped it, or an error did."""
 
 
 @dataclass
 class Work:
     """Work of one invocation's stages so far."""
 
-    earlier: StartState
+    night_id: str
+    started_at: str
+    before: RunRecord | None
+    """Record of the run's previous invocation. None for a new run."""
+    account: RunWork
+    """Account of the run at the start."""
+    pending: frozenset[str]
+    """Episodes that were unfinished at the start."""
+    sends_before: RequestCounts
+    """Requests that an earlier, killed invocation sent."""
     conversed: Conversed = field(default_factory=Conversed)
     episodes: PackedRows[Episode] = field(default_factory=lambda: PackedRows("episodes"))
     executed: StageResult = field(default_factory=StageResult)
@@ -71,6 +80,10 @@ class Work:
 
     The tuple is empty if all requests were sent.
     """
+    checked: Checked | None = None
+    """Results of the quality checks. None if the run ended before its last check."""
+    spent: Sum = field(default_factory=Sum)
+    """Usage of the run's models in this invocation, if a cap of the budget stopped the run."""
     n_programs: int = 0
     """Number of the run's verdicts for which a program was run."""
     n_unreadable: int = 0
@@ -82,17 +95,16 @@ class Work:
 
     Their cost counts for the night, not for the run.
     """
-    sends_before: RequestCounts = field(default_factory=RequestCounts)
-    """Requests that an earlier, killed invocation sent."""
-    is_begun: bool = True
-    """False while the run waits to play its dialogues."""
+    is_recorded: bool = False
+    """True if the lake has a record of this invocation."""
+    is_begun: bool = False
+    """False before the run begins, and while it waits to play its dialogues."""
     is_whole: bool = True
     """False if a quality check stopped the run."""
 
     def keep_wanted(self, plan: RunPlan) -> None:
         """Remove pending episodes that the run's early decision made unnecessary."""
-        wanted = set(plan.wanted.ids.to_pylist())
-        self.earlier = replace(self.earlier, pending=self.earlier.pending & wanted)
+        self.pending &= set(plan.wanted.ids.to_pylist())
 
 
 def remove_leftovers(plan: RunPlan) -> None:
@@ -112,108 +124,45 @@ def remove_leftovers(plan: RunPlan) -> None:
         plan.lake.remove_leftovers(table, **plan.keys)
 
 
-def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Checked) -> RunReport:
-    """Decide whether the run may be published, record the decision, and return the report."""
-    counts = tally(
-        len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores
-    )
-    fault = work.conversed.error or work.executed.error or work.judged.error
-    is_permanent = (
-        work.conversed.is_permanent
-        if work.conversed.error
-        else work.judged.is_permanent and not work.executed.error
-    )
-    reason = withheld_because(
-        counts, plan.request.max_fault_share, checked.failures, fault, is_permanent=is_permanent
-    )
-    reason = reason or forged_because(work.audited.counts, plan.request.max_forged_share)
-    status: RunStatus = "withheld" if reason else "finished"
-    if not work.is_whole:
-        work.conversed.n_pending = len(plan.pending())
-    keep_models(plan)
-    done = account(plan, work, status)
-    work.conversed.model_calls = done.model_calls
-    _write_end(plan, night_id, begun, done, counts, work, reason, checked)
-    return RunReport(
-        run_id=plan.run_id,
-        title=plan.request.title,
-        setting=plan.spec.full_setting,
-        model=plan.spec.label,
-        status=status,
-        reason=reason,
-        episodes=len(work.episodes),
-        pending=work.conversed.n_pending,
-        model_calls=work.conversed.model_calls,
-        n_infra=counts.n_infra,
-        n_unscored=counts.n_unscored,
-        n_truncated=counts.n_truncated,
-        n_tampered=work.n_tampered,
-        n_drift_calls=work.n_drift_calls,
-        audit=work.audited.counts,
-        n_answers=counts.n_answers,
-        n_refused=counts.n_refused,
-        n_empty=counts.n_empty,
-        n_cut_off=counts.n_cut_off,
-        n_unreadable=work.n_unreadable,
-        adapted=counts.adapted,
-        n_quarantined=len(plan.staged.quarantined),
-        docs_path=checked.docs_path,
-        work=done,
+def find_work(plan: RunPlan, night_id: str, started_at: str) -> Work:
+    """Return the state of a run before an invocation works on it."""
+    before = plan.record()
+    return Work(
+        night_id,
+        started_at,
+        before,
+        account_at_start(plan, before),
+        frozenset(plan.pending().ids.to_pylist()),
+        read_sends(plan.home.sends(plan.run_id)),
     )
 
 
-def cut_run(
-    plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum
-) -> RunReport:
-    """Record and report a run that a cap of the budget stopped.
+def begin_run(plan: RunPlan, night_id: str, started_at: str) -> Work:
+    """Count finished work, record that the run is active, and record its models."""
+    work = find_work(plan, night_id, started_at)
+    report = _report(plan, work, "incomplete", None)
+    unknown = work.account.model_copy(update={"requests": None})
+    work.is_recorded = work.is_begun = True
+    _write(plan, work, report.model_copy(update={"work": unknown}))
+    return work
 
-    Its answers stay stored, so the next run resumes.
+
+def close_run(plan: RunPlan, work: Work, ending: Ending, reason: str | None = None) -> RunReport:
+    """Record how an invocation of a run ended, and return the run's report.
+
+    A finished run is withheld if too many of its episodes are faulty, a quality check failed, or
+    too many passes are forged. The answers of any other run stay stored, so the next invocation
+    resumes it. If the invocation did not begin, a record of earlier work stays unchanged.
 
     Args:
-        reason: The cap and the amount spent.
-        spent: Usage of the run's models in this invocation, including unfinished dialogues.
+        reason: The cap and the amount spent, or the error.
     """
-    work.conversed.n_pending = len(plan.pending())
-    done = with_begun(
-        empty_account(plan, work.earlier, "incomplete"),
-        begun_episodes(plan, work.earlier),
-        work.conversed.resumed_steps,
-    ).model_copy(
-        update={
-            "model_calls": spent.calls,
-            "requests": _requests(plan, work),
-            "input_tokens": spent.input_tokens,
-            "output_tokens": spent.output_tokens,
-            "n_unknown_tokens": spent.n_estimated,
-            "usd": spent.usd if not spent.n_estimated and _has_prices(plan) else None,
-            "programs_run": work.conversed.n_run + work.executed.n_run,
-            "judgements_asked": work.judged.n_new,
-        }
-    )
-    message = f"{'stopped at the budget' if work.is_begun else 'not started'}: {reason}"
-    _write_end(plan, night_id, begun, done, NOTHING_YET, work, message)
-    return _incomplete_report(plan, message, done)
-
-
-def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason: str) -> None:
-    """Record why an error stopped a run, and what was paid.
-
-    If the lake is not writable, only the error is reported.
-
-    Args:
-        work: Work so far. None if the run was not begun: a record of earlier work then stays.
-    """
-    with suppress(ParleyError):  # The original error matters more than this one.
-        if work is None:
-            leave_run(plan, night_id, reason)
-            return
-        work.conversed.n_pending = len(plan.pending())
-        done = with_begun(
-            account(plan, work, "failed"),
-            begun_episodes(plan, work.earlier),
-            work.conversed.resumed_steps,
-        )
-        _write_end(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
+    report = _report(plan, work, ending, reason)
+    if work.is_recorded or work.before is None:
+        _write(plan, work, report)
+        # The record contains the request counts.
+        remove_sends(plan.home.sends(plan.run_id))
+    return report
 
 
 def failed_report(
@@ -224,14 +173,7 @@ def failed_report(
     Args:
         plan: Plan of the run. None if it could not be planned.
     """
-    if plan is not None:
-        # If the lake cannot be read, the report has no counts.
-        with suppress(ParleyError):
-            record = plan.record()
-            work = record.work if record and record.night_id == night_id else None
-            done = work if work and work.status == "failed" else None
-            return _incomplete_report(plan, reason, done).model_copy(update={"status": "failed"})
-    return RunReport(
+    report = RunReport(
         run_id=plan.run_id if plan else "",
         title=request.title,
         setting=request.benchmark.name,
@@ -239,63 +181,102 @@ def failed_report(
         status="failed",
         reason=reason,
     )
+    # If the lake cannot be read, the report has no counts.
+    with suppress(ParleyError):
+        if plan is not None:
+            record = plan.record()
+            work = record.work if record and record.night_id == night_id else None
+            done = work if work and work.status == "failed" else None
+            update = {
+                **_outline(plan),
+                "work": done,
+                "model_calls": done.model_calls if done else 0,
+            }
+            return report.model_copy(update=update)
+    return report
 
 
-def _has_prices(plan: RunPlan) -> bool:
-    """Return True if all token prices are known and at least one model costs by tokens."""
-    return (
-        sum_usd(role_cost(plan, access.identity, request) for access, request in plan.models)
-        is not None
+def _outline(plan: RunPlan) -> dict[str, object]:
+    """Return the fields of a report that do not depend on an invocation."""
+    n_pending = len(plan.pending())
+    return {
+        "run_id": plan.run_id,
+        "title": plan.request.title,
+        "setting": plan.spec.full_setting,
+        "model": plan.spec.label,
+        "episodes": len(plan.members) - n_pending,
+        "pending": n_pending,
+        "n_quarantined": len(plan.staged.quarantined),
+    }
+
+
+def _report(plan: RunPlan, work: Work, ending: Ending, reason: str | None) -> RunReport:
+    causes = {"incomplete": "stopped at the budget", "failed": "stopped by an error"}
+    cause = causes.get(ending, "") if work.is_begun else "not started"
+    report = RunReport.model_validate(
+        _outline(plan)
+        | {
+            "status": ending,
+            "reason": f"{cause}: {reason}" if reason else None,
+            "n_tampered": work.n_tampered,
+            "n_unreadable": work.n_unreadable,
+        }
+    )
+    if ending == "finished":
+        report = _finished_report(plan, work, report)
+    done = _account(plan, work, report.status)
+    return report.model_copy(update={"work": done, "model_calls": done.model_calls})
+
+
+def _finished_report(plan: RunPlan, work: Work, report: RunReport) -> RunReport:
+    """Add the results to the report of a run, and decide whether it is withheld."""
+    n_wanted = len(plan.members) if work.is_whole else len(work.episodes)
+    report = with_counts(report, n_wanted, work.episodes, work.scores)
+    stages = (work.conversed, work.executed, work.judged)
+    faulty = next((stage for stage in stages if stage.error), StageResult())
+    reason = withheld_because(
+        report,
+        plan.request.max_fault_share,
+        work.checked.failures if work.checked else (),
+        faulty.error,
+        is_permanent=faulty.is_permanent and faulty is not work.executed,
+    ) or forged_because(work.audited.counts, plan.request.max_forged_share)
+    return report.model_copy(
+        update={
+            "status": "withheld" if reason else "finished",
+            "reason": reason,
+            "n_drift_calls": work.n_drift_calls,
+            "audit": work.audited.counts,
+            "docs_path": work.checked.docs_path if work.checked else None,
+        }
     )
 
 
-def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
-    """Report a run that was not begun because a cap was reached.
-
-    A record of earlier work stays unchanged.
-    """
-    before, message = plan.record(), f"not started: {reason}"
-    work = Work(find_start_state(plan, before))
-    work.conversed.n_pending = len(work.earlier.pending)
-    done = empty_account(plan, work.earlier, "incomplete")
-    if before is None:
-        now = utc_now()
-        keep_models(plan)
-        _write(plan, night_id, now, done, NOTHING_YET, work, message)
-    return _incomplete_report(plan, message, done)
-
-
-def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
-    pending = len(plan.pending())
-    return RunReport(
-        run_id=plan.run_id,
-        title=plan.request.title,
-        setting=plan.spec.full_setting,
-        model=plan.spec.label,
-        status="incomplete",
-        reason=reason,
-        episodes=len(plan.members) - pending,
-        pending=pending,
-        model_calls=done.model_calls if done else 0,
-        n_quarantined=len(plan.staged.quarantined),
-        work=done,
-    )
-
-
-def account(plan: RunPlan, work: Work, status: str) -> RunWork:
+def _account(plan: RunPlan, work: Work, status: str) -> RunWork:
     """Return an account of the run: how much was reused, and how much was paid."""
+    done = work.account.model_copy(update={"status": status, "n_episodes": len(plan.members)})
+    if not work.is_recorded:
+        return done
+    requests = read_sends(plan.home.sends(plan.run_id)) - work.sends_before
+    done = done.model_copy(update={"requests": requests})
+    done = _spent(plan, work, done) if status == "incomplete" else _paid(plan, work, done)
+    if status in ("incomplete", "failed"):
+        begun = begun_episodes(plan, work.pending)
+        done = with_begun(done, begun, work.conversed.resumed_steps)
+    return done
+
+
+def _paid(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
+    """Add the paid work of all stages, as the lake contains it."""
+    judged, n_run = work.judged, work.conversed.n_run + work.executed.n_run
     done = with_episodes(
-        empty_account(plan, work.earlier, status),
+        done,
         plan,
-        work.earlier,
+        work.pending,
         work.conversed.resumed_steps,
         work.conversed.model_calls,
-        work.judged.new_rows if plan.judges else (),
-    )
-    n_run = work.conversed.n_run + work.executed.n_run
-    programs = {"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)}
-    done = done.model_copy(update={**programs, "requests": _requests(plan, work)})
-    judged = work.judged
+        judged.new_rows if plan.judges else (),
+    ).model_copy(update={"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)})
     return (
         with_judgements(done, plan, judged.new_rows, judged.n_reused, judged.model_calls)
         if plan.judges
@@ -303,61 +284,35 @@ def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     )
 
 
-def _requests(plan: RunPlan, work: Work) -> RequestCounts:
-    """Return the counts of this invocation's requests so far."""
-    return read_sends(plan.home.sends(plan.run_id)) - work.sends_before
-
-
-def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
-    """Count finished work, record that the run is active, and record its models."""
-    before = plan.record()
-    work = Work(
-        find_start_state(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id))
+def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
+    """Add the usage that the budget's ledger counted. It includes unfinished dialogues."""
+    spent = work.spent
+    costs = (role_cost(plan, access.identity, request) for access, request in plan.models)
+    has_prices = sum_usd(costs) is not None
+    return done.model_copy(
+        update={
+            "model_calls": spent.calls,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "n_unknown_tokens": spent.n_estimated,
+            "usd": spent.usd if not spent.n_estimated and has_prices else None,
+            "programs_run": work.conversed.n_run + work.executed.n_run,
+            "judgements_asked": work.judged.n_new,
+        }
     )
-    work.conversed.n_pending = len(work.earlier.pending)
+
+
+def _write(plan: RunPlan, work: Work, report: RunReport) -> None:
+    """Write the run's record and its models."""
     keep_models(plan)
-    unknown = empty_account(plan, work.earlier, "incomplete").model_copy(update={"requests": None})
-    _write(plan, night_id, begun, unknown, NOTHING_YET, work)
-    return work
-
-
-def _write_end(
-    plan: RunPlan,
-    night_id: str,
-    begun: str,
-    done: RunWork,
-    counts: Tally,
-    work: Work,
-    reason: str | None,
-    checked: Checked | None = None,
-) -> None:
-    """Write the record of a finished invocation. Remove the request counts that it contains."""
-    _write(plan, night_id, begun, done, counts, work, reason, checked)
-    remove_sends(plan.home.sends(plan.run_id))
-
-
-def _write(
-    plan: RunPlan,
-    night_id: str,
-    begun: str,
-    done: RunWork,
-    counts: Tally,
-    work: Work,
-    reason: str | None = None,
-    checked: Checked | None = None,
-) -> None:
-    spec = plan.spec
+    spec, before, checked = plan.spec, work.before, work.checked
     # A report can have states that a run record cannot have.
-    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]
+    status: RunStatus = "incomplete" if report.status == "failed" else report.status  # type: ignore[assignment]
     subsample = plan.request.benchmark.subsample
-    before = work.earlier.before
     state = plan.state() if status != "incomplete" else dict(before.state) if before else {}
     row = RunRecord(
-        run_id=plan.run_id,
-        night_id=night_id,
+        night_id=work.night_id,
         benchmark=spec.benchmark,
-        model=spec.label,
-        setting=spec.full_setting,
         dataset_version=spec.dataset_version,
         revision=spec.subject.revision,
         spec_json=canonical_json(spec),
@@ -366,31 +321,19 @@ def _write(
         samples=spec.samples,
         seed=spec.seed,
         status=status,
-        withheld_reason=reason,
-        started_at=begun,
+        withheld_reason=report.reason,
+        started_at=work.started_at,
         finished_at=utc_now(),
-        n_episodes=counts.n_episodes,
-        n_owed=work.conversed.n_pending,
-        n_infra=counts.n_infra,
-        n_unscored=counts.n_unscored,
-        n_truncated=counts.n_truncated,
-        n_tampered=work.n_tampered,
-        n_refused=counts.n_refused,
-        n_empty=counts.n_empty,
-        n_cut_off=counts.n_cut_off,
-        n_unreadable=work.n_unreadable,
+        n_owed=report.pending,
         batched=tuple(sorted({*batched_roles(plan), *(before.batched if before else ())})),
-        adapted=counts.adapted,
         profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
         endpoints=endpoint_facts(plan),
         samplings=samplings_of(plan),
-        model_calls=done.model_calls,
-        docs_path=checked.docs_path if checked else None,
         state_digest=content_id(state) if status == "finished" else None,
         parley_version=parley_version(),
         task_share=plan.task_share,
         subsample_seed=None if plan.task_share is None or subsample is None else subsample.seed,
         state=tuple({**state, **(checked.seal if checked else {})}.items()),
-        work=done,
+        **shared_fields(report),
     )
     plan.lake.write_part("runs", [row], "0", **plan.keys)

@@ -165,6 +165,10 @@ class RequestObserver(Protocol):
 
 
 _observer: ContextVar[RequestObserver | None] = ContextVar("parley_request_observer", default=None)
+"""Observer of one call of a model.
+
+The roles of a run share a model, so an argument would have to pass every model's `complete`.
+"""
 
 
 @contextmanager

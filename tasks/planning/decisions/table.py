@@ -7,7 +7,6 @@ from schemas.verdict import JudgeVerdict
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
-    StartState,
     empty_account,
     with_episodes,
     with_judgements,
@@ -82,8 +81,8 @@ def _saved(
     n_saved = sum(problem not in asked_ids for problem in evidence.order)
     if not asked_ids:
         return None, None, None
-    state = StartState({}, frozenset(plan.members.ids.to_pylist()), None)
-    spent = with_episodes(empty_account(plan, state, "finished"), plan, state, {}, 0)
+    played = frozenset(plan.members.ids.to_pylist())
+    spent = with_episodes(empty_account(plan), plan, played, {}, 0)
     if plan.judges:
         spent = with_judgements(
             spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0

@@ -19,6 +19,12 @@ def endpoint_of(access: ModelAccess) -> Endpoint:
     return access.endpoint.base_url or access.label, access.endpoint.key_env
 
 
+def endpoints_of(plan: RunPlan) -> frozenset[Endpoint]:
+    """Return the endpoints that a run's dialogues use. Runs with equal endpoints form a queue."""
+    players = (plan.subject, plan.simulator)
+    return frozenset(endpoint_of(access) for access in players if access is not None)
+
+
 def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
     """Map each endpoint to its number of concurrent requests.
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,50 +22,37 @@ from tasks.storage.journaling.journal import read_journal
 from tasks.storage.parquet_store import listing_again
 
 
-@dataclass(frozen=True)
-class StartState:
-    """State of a run at the start of an invocation.
+def account_at_start(plan: RunPlan, before: RunRecord | None) -> RunWork:
+    """Return the account of an invocation that has not worked on the run yet.
 
-    Attributes:
-        reused_from: maps each run that paid for finished episodes to the number of these episodes.
-        pending: unfinished episodes of the run.
+    It counts the finished episodes, and contains the reasons why others are pending.
+
+    Args:
+        plan: plan of the run.
         before: record of the run's previous invocation; None for a new run.
-        compared_with: run that `why` compares with; None if there is none.
-        why: reasons why work is pending.
     """
-
-    reused_from: Mapping[str, int]
-    pending: frozenset[str]
-    before: RunRecord | None
-    compared_with: str | None = None
-    why: tuple[Difference, ...] = ()
-
-
-def find_start_state(plan: RunPlan, before: RunRecord | None) -> StartState:
-    """Count the finished episodes of a run, and find out why other episodes are pending."""
-    paid_by, pending = _finished(plan)
-    counted = dict(Counter(paid_by.values()).most_common())
-    outside = {**plan.state(), "parley_version": parley_version()}
-    if before is not None:
-        return StartState(
-            counted,
-            pending,
-            before,
-            plan.run_id,
-            rerun_reasons(before, plan.spec, outside, len(pending)),
-        )
-    other = _latest_similar(plan)
-    if other is None:
-        return StartState(counted, pending, None)
-    rows = digests_by_dialog(plan.dataset)
-    return StartState(
-        counted, pending, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
+    reused = Counter(plan.episodes.finished(plan.members.ids).values()).most_common()
+    compared_with, why = _reasons(plan, before)
+    return empty_account(plan).model_copy(
+        update={
+            "n_reused": sum(n for _, n in reused),
+            "reused_from": tuple(reused),
+            "compared_with": compared_with,
+            "why": why,
+        }
     )
 
 
-def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
-    """Return the finished episodes with the runs that paid for them, and the pending episodes."""
-    return plan.episodes.finished(plan.members.ids), frozenset(plan.pending().ids.to_pylist())
+def _reasons(plan: RunPlan, before: RunRecord | None) -> tuple[str | None, tuple[Difference, ...]]:
+    """Return the run that this one is compared with, and the reasons why work is pending."""
+    outside = {**plan.state(), "parley_version": parley_version()}
+    if before is not None:
+        return plan.run_id, rerun_reasons(before, plan.spec, outside, len(plan.pending()))
+    other = _latest_similar(plan)
+    if other is None:
+        return None, ()
+    rows = digests_by_dialog(plan.dataset)
+    return other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
 
 
 def _latest_similar(plan: RunPlan) -> RunRecord | None:
@@ -78,19 +64,16 @@ def _latest_similar(plan: RunPlan) -> RunRecord | None:
     return max(others, key=lambda r: r.finished_at, default=None)
 
 
-def empty_account(plan: RunPlan, start: StartState, status: str) -> RunWork:
-    """Return the account of an invocation that has not worked on the run."""
+def empty_account(plan: RunPlan) -> RunWork:
+    """Return an account of no work. It leaves out reused episodes and reasons."""
     return RunWork(
         run_id=plan.run_id,
         title=plan.request.title,
         setting=plan.spec.full_setting,
         model=plan.spec.label,
-        status=status,
+        status="incomplete",
         n_episodes=len(plan.members),
-        n_reused=sum(start.reused_from.values()),
-        reused_from=tuple(start.reused_from.items()),
-        compared_with=start.compared_with,
-        why=start.why,
+        n_reused=0,
         requests=RequestCounts(),
     )
 
@@ -121,18 +104,16 @@ def _is_answer(step: Step) -> bool:
     return step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and not step.is_scripted
 
 
-def begun_episodes(plan: RunPlan, start: StartState) -> frozenset[str]:
-    """Return the episodes, pending at the start, that have finished or have journaled steps."""
+def begun_episodes(plan: RunPlan, pending: AbstractSet[str]) -> frozenset[str]:
+    """Return the episodes, `pending` at the start, that have finished or have journaled steps."""
     still = set(plan.pending().ids.to_pylist())
-    return frozenset(
-        (start.pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
-    )
+    return frozenset((pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys())
 
 
 def with_episodes(
     work: RunWork,
     plan: RunPlan,
-    found: StartState,
+    pending: AbstractSet[str],
     kept: Mapping[str, Sequence[Step]],
     model_calls: int,
     judgements: Sequence[JudgeVerdict] = (),
@@ -142,15 +123,15 @@ def with_episodes(
     Args:
         work: account of the run.
         plan: plan of the run.
-        found: state of the run at the start of the invocation.
+        pending: episodes that were unfinished at the start of the invocation.
         kept: maps each resumed episode to its stored steps of earlier attempts.
         model_calls: number of requests that workers reported. For a dead worker, the answers in its
             journal are counted.
         judgements: a row for each judgement that was made in this invocation.
     """
-    new = listing_again(lambda: paid_steps(plan.episodes.chosen(found.pending).pieces(), kept))
+    new = listing_again(lambda: paid_steps(plan.episodes.chosen(pending).pieces(), kept))
     tokens_in, tokens_out, unknown = _tokens(new)
-    return with_begun(work, found.pending, kept).model_copy(
+    return with_begun(work, pending, kept).model_copy(
         update={
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,

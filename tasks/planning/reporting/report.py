@@ -2,24 +2,29 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
-from schemas.lake.records import QualityCheck, RunStatus
+from schemas.lake.records import QualityCheck, RunRecord, RunStatus
 from schemas.night.decision import ComparisonRule
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
 from schemas.score import Score, UnscoredReason
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import empty_account, find_start_state
+from tasks.planning.reporting.account import account_at_start
 from tasks.storage.home import Home
 
 
 class RunReport(Frozen):
-    """Outcome of one run. `status` is `failed` if an error stopped the run without results."""
+    """Outcome of one run in a night: its row of `runs`, and facts that only the night knows.
+
+    A field that `RunRecord` has, too, means the same there. `status` is `failed` if an error
+    stopped the run without results.
+    """
 
     run_id: str
     title: str
@@ -28,8 +33,13 @@ class RunReport(Frozen):
     status: RunStatus | str
     reason: str | None = None
     episodes: int = 0
+    """Number of episodes that the run has."""
     pending: int = 0
     model_calls: int = 0
+    n_episodes: int = 0
+    """Number of episodes that a finished run should have; 0 for other runs."""
+    n_faulty: int = 0
+    """Number of episodes that ended as infra, do not exist, or lack a score because of a fault."""
     n_infra: int = 0
     n_unscored: int = 0
     n_truncated: int = 0
@@ -42,20 +52,17 @@ class RunReport(Frozen):
     """
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
+    """Number of answers of the subject."""
     n_refused: int = 0
     n_empty: int = 0
     n_cut_off: int = 0
     adapted: tuple[tuple[str, str], ...] = ()
-    """Changes to requests, as in `RunRecord.adapted`."""
     n_unreadable: int = 0
-    """Number of answers in which no program was found, as in `RunRecord.n_unreadable`."""
     n_quarantined: int = 0
     """Number of rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
     """Reused and paid work, and why work was pending; None for a run that never began."""
-    exit_code: int = 1
-    """Exit status of a command that runs this run alone, if the run fails."""
 
     @property
     def is_published(self) -> bool:
@@ -68,27 +75,25 @@ def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
     return tuple(report.work for report in reports if report.work is not None)
 
 
-class Tally(Frozen):
-    """Counts of a run's outcome, which decide whether it is withheld."""
-
-    n_episodes: int
-    n_faulty: int
-    """Number of episodes that ended as infra, or lack a score because of a fault."""
-    n_infra: int
-    n_unscored: int
-    n_truncated: int
-    n_answers: int = 0
-    """Number of answers of the subject."""
-    n_refused: int = 0
-    n_empty: int = 0
-    n_cut_off: int = 0
-    adapted: tuple[tuple[str, str], ...] = ()
+_SHARED = tuple(
+    name for name in RunReport.model_fields if name in RunRecord.model_fields and name != "status"
+)
 
 
-def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -> Tally:
-    """Count a run's faults and answers. A wanted episode that does not exist counts as infra.
+def shared_fields(row: RunReport | RunRecord) -> dict[str, Any]:
+    """Return the fields that a run's report and its record have in common, except the status."""
+    return {name: getattr(row, name) for name in _SHARED}
+
+
+def with_counts(
+    report: RunReport, n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]
+) -> RunReport:
+    """Add the counts of a run's faults and answers, which decide whether it is withheld.
+
+    A wanted episode that does not exist counts as infra.
 
     Args:
+        report: report of the run.
         n_wanted: number of episodes that the run should have.
         episodes: episodes that the run has.
         scores: scores of the run.
@@ -96,7 +101,7 @@ def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -
     faults = [s for s in scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
     infra = {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
     adapted: dict[str, set[str]] = defaultdict(set)
-    counts = Counter[str]()
+    counts = Counter[str](n_truncated=0)
     for episode in episodes:
         if episode.stop_reason is StopReason.INFRA:
             infra.add(episode.episode_id)
@@ -116,18 +121,22 @@ def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -
             n_cut_off=sum(step.finish_reason == "cut_off" for step in answers),
         )
     missing = n_wanted - len(episodes)
-    return Tally(
-        n_episodes=n_wanted,
-        n_faulty=len(infra | {s.episode_id for s in faults}) + missing,
-        n_infra=len(infra) + missing,
-        n_unscored=len(faults),
-        adapted=tuple((role, ", ".join(sorted(names))) for role, names in sorted(adapted.items())),
-        **{"n_truncated": 0} | counts,
+    changes = tuple((role, ", ".join(sorted(names))) for role, names in sorted(adapted.items()))
+    return report.model_copy(
+        update={
+            "episodes": len(episodes),
+            "n_episodes": n_wanted,
+            "n_faulty": len(infra | {s.episode_id for s in faults}) + missing,
+            "n_infra": len(infra) + missing,
+            "n_unscored": len(faults),
+            "adapted": changes,
+            **counts,
+        }
     )
 
 
 def withheld_because(
-    counts: Tally,
+    counts: RunReport,
     max_fault_share: float,
     failures: Sequence[QualityCheck],
     fault: str | None = None,
@@ -137,7 +146,7 @@ def withheld_because(
     """Return the reason why a run must be withheld; None if it may be published.
 
     Args:
-        counts: counts of the run's faults.
+        counts: report of the run, with its counts.
         max_fault_share: largest share of faulty episodes that may be published (0 to 1).
         failures: failed quality checks that block publication.
         fault: message of the last fault of a machine or a service; None without a fault.
@@ -191,26 +200,17 @@ def finished_report(plan: RunPlan) -> RunReport:
     if record is None:
         raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
     return RunReport(
-        run_id=plan.run_id,
         title=plan.request.title,
-        setting=record.setting,
-        model=record.model,
         status=record.status,
         episodes=record.n_episodes,
-        n_infra=record.n_infra,
-        n_unscored=record.n_unscored,
-        n_truncated=record.n_truncated,
-        n_tampered=record.n_tampered,
         audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
-        n_refused=record.n_refused,
-        n_empty=record.n_empty,
-        n_cut_off=record.n_cut_off,
-        n_unreadable=record.n_unreadable,
-        adapted=record.adapted,
         n_quarantined=len(plan.staged.quarantined),
-        docs_path=record.docs_path,
-        work=empty_account(plan, find_start_state(plan, record), record.status),
+        **shared_fields(record) | {"model_calls": 0, "work": _no_work(plan, record)},
     )
+
+
+def _no_work(plan: RunPlan, record: RunRecord) -> RunWork:
+    return account_at_start(plan, record).model_copy(update={"status": record.status})
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from flows.evaluate_model import evaluate_model
-from flows.night.runtime import night
 from flows.night.serving import Serving
+from flows.night.session import Session
 from flows.night.spending import require_prices
 from flows.orchestration.settings import changed_environment, client_settings
 from schemas.dialog import Role
@@ -295,11 +295,11 @@ class Evaluated:
             yield access.endpoint.model_copy(update={"base_url": self._server.base_url})
 
         at_server = changed_environment(client_settings(self.home / "prefect", self._server_url))
-        with at_server, local_client() as client, night(Home(self.home), 1) as tonight:
-            self._monkeypatch.setattr(tonight, "_client", client)
-            self._monkeypatch.setattr(tonight.servers, "_server", serve)
-            tonight.set_budget(budget)
-            return evaluate_model(asked, home=str(self.home))
+        with at_server, local_client() as client, Session(Home(self.home)) as session:
+            self._monkeypatch.setattr(session, "_client", client)
+            self._monkeypatch.setattr(session.servers, "_server", serve)
+            session.set_budget(budget)
+            return evaluate_model(session, asked)
 
 
 def test_gpu_hours_count_from_a_servers_start(evaluated: Evaluated, server: ModelServer) -> None:

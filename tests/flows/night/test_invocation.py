@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.invocation import needed_workers
+from flows.night.session import needed_workers
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

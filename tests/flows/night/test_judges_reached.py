@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.evaluate_model import evaluate_model
-from flows.night.runtime import night
+from flows.night.session import Session
 from flows.orchestration.settings import changed_environment, client_settings
 from schemas.errors import CorruptRows
 from schemas.run import ModelEndpoint
@@ -76,10 +76,10 @@ def test_a_night_starts_the_servers_of_the_models_that_it_asks(
 
         n_before = asked_for_drift(server)
         at_server = changed_environment(client_settings(tmp_path / "prefect", server_url))
-        with at_server, local_client() as client, night(home, 1) as tonight:
-            monkeypatch.setattr(tonight, "_client", client)
-            monkeypatch.setattr(tonight.servers, "_server", serve)
-            report = evaluate_model(request(), home=str(tmp_path))
+        with at_server, local_client() as client, Session(home) as session:
+            monkeypatch.setattr(session, "_client", client)
+            monkeypatch.setattr(session.servers, "_server", serve)
+            report = evaluate_model(session, request())
         return report, started, asked_for_drift(server) - n_before
 
     report, started, n_drift = evaluated()

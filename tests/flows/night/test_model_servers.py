@@ -12,7 +12,7 @@ from socket import create_server, socket
 
 import pytest
 
-from flows.night.runtime import Night
+from flows.night.session import Session
 from schemas.errors import ModelUnavailable
 from schemas.night.serving import ServedHours
 from schemas.run import ModelEndpoint
@@ -64,7 +64,7 @@ def test_runs_of_one_model_share_its_server_until_the_night_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, listeners = Home(tmp_path), Listeners()
-    night = Night(home, workers=1)
+    night = Session(home)
     monkeypatch.setattr(night.servers, "_server", listeners.serve)
     first = night.servers.reach(plan(home, "embedded:smollm2"))
     assert night.servers.reach(plan(home, "control:gold")) == first
@@ -85,7 +85,7 @@ def test_runs_side_by_side_share_one_start_and_its_hours(
 ) -> None:
     home, listeners = Home(tmp_path), Listeners()
     plans = [plan(home, "vllm:tests/subject", seed=seed) for seed in range(4)]
-    with Night(home, workers=1) as night, ThreadPoolExecutor(len(plans)) as threads:
+    with Session(home) as night, ThreadPoolExecutor(len(plans)) as threads:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
         night.servers.expect(plans)
         begun_s = time.monotonic()
@@ -133,7 +133,7 @@ def test_servers_of_two_models_are_up_at_once_and_a_third_waits_for_the_last_dia
     one, other, third = (
         plan(home, f"vllm:tests/{name}", serve=AUTO_DEVICES) for name in ("one", "other", "third")
     )
-    with Night(home, workers=1) as night, ThreadPoolExecutor(1) as thread:
+    with Session(home) as night, ThreadPoolExecutor(1) as thread:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
         with night.using_servers(other), night.using_servers(one), night.using_servers(third):
             night.servers.reach(one)
@@ -160,7 +160,7 @@ def test_a_server_ends_with_the_last_run_that_needs_it_and_starts_again_for_nobo
 ) -> None:
     home, listeners = Home(tmp_path), Listeners()
     first, second = (plan(home, "vllm:tests/subject", seed=seed) for seed in (0, 1))
-    with Night(home, workers=1) as night:
+    with Session(home) as night:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
         night.servers.expect([first, second])
         with night.using_servers(first):
@@ -190,7 +190,7 @@ def test_a_server_that_does_not_start_leaves_its_devices_to_the_next(
         raise ModelUnavailable("it ended at its start")
         yield
 
-    with Night(home, workers=1) as night, night.using_servers(broken), night.using_servers(whole):
+    with Session(home) as night, night.using_servers(broken), night.using_servers(whole):
         monkeypatch.setattr(night.servers, "_server", fail)
         with pytest.raises(ModelUnavailable):
             night.servers.reach(broken)
@@ -204,7 +204,7 @@ def test_a_server_started_again_is_still_paid_by_all_that_use_it(
 ) -> None:
     home, listeners = Home(tmp_path), Listeners()
     first, second = (plan(home, "vllm:tests/subject", seed=seed) for seed in (0, 1))
-    with Night(home, workers=1) as night:
+    with Session(home) as night:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
         with night.using_servers(first), night.using_servers(second):
             night.servers.reach(first)

@@ -252,7 +252,7 @@ def test_a_killed_process_loses_no_answer_and_its_requests_are_open_no_more(tmp_
 def test_nothing_is_imported_by_default(home: Path) -> None:
     done = parley_process(home, *SAMPLE, "--model", "control:gold", environ=PROFILED)
     assert done.code == 0, done.err
-    assert "flows.night.runtime" in done.err
+    assert "flows.night.session" in done.err
     assert (
         re.findall(r"opentelemetry\.(?:sdk|exporter)|flows\.night\.reporting\.telemetry", done.err)
         == []

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tasks.driver.run_queue import Needs, RunQueue, State, acting_as, playing
-from tasks.driver.signals import Halted, halted_by
+from tasks.driver.run_queue import Needs, QueuedRun, RunQueue, State, only_run
+from tasks.driver.signals import HaltableThread, Halted
 
 A, B = ("http://a/v1", None), ("http://b/v1", None)
 
@@ -105,19 +105,31 @@ def test_runs_of_different_models_of_our_own_go_side_by_side() -> None:
 def test_no_more_runs_than_allowed_are_under_way_and_an_ended_one_makes_room() -> None:
     queue = queue_of(on(A), on(B), on(A, B), at_once=2)
     assert begun(queue) == [0, 1]
-    with acting_as(queue, 1), playing(lambda: None):
+    with QueuedRun(queue, 1).playing(lambda: None):
         assert begun(queue) == []
+    queue.advance(1, State.ENDED)
     assert begun(queue) == [2]
 
 
 def test_who_waits_for_a_turn_ends_with_the_night() -> None:
-    queue, halt = queue_of(on(A), on(A)), threading.Event()
+    queue, ended = queue_of(on(A), on(A)), list[BaseException]()
     begun(queue)
     queue.wait_to_play(0)
     begun(queue)
-    threading.Timer(0.3, halt.set).start()
-    with halted_by(halt), pytest.raises(Halted):
-        queue.wait_to_play(1)
+
+    def wait() -> None:
+        try:
+            queue.wait_to_play(1)
+        except Halted as error:
+            ended.append(error)
+
+    thread = HaltableThread(target=wait, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    thread.halt()
+    thread.join(10)
+    assert len(ended) == 1
 
 
 def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_what_it_heeds_ends_the_wait() -> (
@@ -145,12 +157,12 @@ def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
         seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
     def run(number: int = 0) -> None:
-        with acting_as(queue, number), playing(lambda: None):
+        with QueuedRun(queue, number).playing(lambda: None):
             niceness()
         niceness()
 
     def alone() -> None:
-        with playing(lambda: None):
+        with only_run().playing(lambda: None):
             pass
         niceness()
 

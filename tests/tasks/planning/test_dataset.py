@@ -9,7 +9,8 @@ import pytest
 from tasks.benchmarks import staging
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import find_data, read_raw, reading_once, resolved_data
+from tasks.planning.dataset import find_data, resolved_data
+from tasks.planning.dataset_cache import DatasetCache
 from tasks.storage.files.source_trees import TreeDigests
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -26,11 +27,10 @@ def test_within_a_night_all_see_one_parse_of_the_raw_data(tmp_path: Path) -> Non
     counted = replace(BENCHMARK, data=replace(BENCHMARK.data, stage=stage))
     source = Path(str(BENCHMARK.data.sample))
     for n_nights in (1, 2):
-        with reading_once():
-            first = find_data(counted, str(source), "current", Lake(tmp_path))
-            with reading_once():
-                assert read_raw(counted, source, "current") is first
-            assert read_raw(counted, source, "v0") is not first
+        cache = DatasetCache()
+        first = find_data(counted, str(source), "current", Lake(tmp_path), cache=cache)
+        assert cache.read(counted, source, "current") is first
+        assert cache.read(counted, source, "v0") is not first
         assert parsed == [source, source] * n_nights
 
 
@@ -54,17 +54,19 @@ def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(
     tmp_path: Path, hashed: list[Path]
 ) -> None:
     home, bundled = Home.at(str(tmp_path / "home")), str(PROJECTS.parent)
-    places = {"repos": str(PROJECTS)}
-    with reading_once():
-        first = resolved_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places)
-        assert resolved_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places) is first
-        assert len(hashed) == 1
-        elsewhere = resolved_data(
-            BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, {"repos": str(tmp_path)}
-        )
-        assert all(dialog.is_sourceless for dialog in elsewhere.dialogs)
-        (tmp_path / "data").symlink_to(bundled)
-        resolved_data(BENCHMARK, str(tmp_path / "data"), SAMPLE_REPOSITORIES, home, places)
+    cache = DatasetCache()
+
+    def resolved(data: str, repositories: str) -> Staged:
+        places = {"repos": repositories}
+        return resolved_data(BENCHMARK, data, SAMPLE_REPOSITORIES, home, places, cache=cache)
+
+    first = resolved(bundled, str(PROJECTS))
+    assert resolved(bundled, str(PROJECTS)) is first
+    assert len(hashed) == 1
+    elsewhere = resolved(bundled, str(tmp_path))
+    assert all(dialog.is_sourceless for dialog in elsewhere.dialogs)
+    (tmp_path / "data").symlink_to(bundled)
+    resolved(str(tmp_path / "data"), str(PROJECTS))
     assert len(hashed) == 2, (
         "a hook may read what lies beside the data, so that each source has its own"
     )

@@ -2,7 +2,12 @@ from schemas.audit import AuditCounts
 from schemas.episode import Episode, StopReason
 from schemas.lake.records import QualityCheck
 from schemas.score import Score, UnscoredReason
-from tasks.planning.reporting.report import Tally, forged_because, tally, withheld_because
+from tasks.planning.reporting.report import (
+    RunReport,
+    forged_because,
+    with_counts,
+    withheld_because,
+)
 
 
 def episode(name: str, stop_reason: StopReason = StopReason.FINISHED) -> Episode:
@@ -43,22 +48,26 @@ def score(name: str, reason: UnscoredReason | None = None) -> Score:
     )
 
 
-def counts(n: int, faulty: int) -> Tally:
-    return Tally(n_episodes=n, n_faulty=faulty, n_infra=faulty, n_unscored=0, n_truncated=0)
+REPORT = RunReport(run_id="r", title="t", setting="s", model="m", status="finished")
+
+
+def counts(n: int, faulty: int) -> RunReport:
+    return REPORT.model_copy(update={"n_episodes": n, "n_faulty": faulty, "n_infra": faulty})
 
 
 def test_an_episode_with_several_faults_counts_once() -> None:
     scores = [score("a", UnscoredReason.INFRA), score("a", UnscoredReason.INFRA), score("b")]
-    found = tally(2, [episode("a", StopReason.INFRA), episode("b")], scores)
+    found = with_counts(REPORT, 2, [episode("a", StopReason.INFRA), episode("b")], scores)
     assert (found.n_faulty, found.n_infra, found.n_unscored) == (1, 1, 2)
 
 
 def test_a_ratio_that_has_no_denominator_is_no_fault() -> None:
-    assert tally(1, [episode("a")], [score("a", UnscoredReason.NOTHING_TO_FORGET)]).n_faulty == 0
+    scores = [score("a", UnscoredReason.NOTHING_TO_FORGET)]
+    assert with_counts(REPORT, 1, [episode("a")], scores).n_faulty == 0
 
 
 def test_a_wanted_episode_that_does_not_exist_is_infra() -> None:
-    found = tally(3, [episode("a")], [score("a")])
+    found = with_counts(REPORT, 3, [episode("a")], [score("a")])
     assert (found.n_episodes, found.n_faulty, found.n_infra) == (3, 2, 2)
 
 

@@ -1,13 +1,12 @@
-"""Resources of one invocation: its home, cluster, model servers, caps and progress display.
+"""Session of one invocation: its home, plans, cluster, model servers, caps and progress display.
 
 The cluster and the servers start when they are first needed.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
 from threading import RLock, Thread
@@ -22,13 +21,14 @@ from flows.night.spending import Spending
 from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
-from schemas.errors import BudgetSpent
+from schemas.errors import BudgetSpent, ParleyError
 from schemas.night.budget import Budget, CapSpent
 from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.dataset import reading_once
+from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.participants.concurrency import endpoints_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -56,24 +56,44 @@ It is enough for two runs. The threads wait on one event loop, so they are cheap
 """
 
 
+def needed_workers(plans: Sequence[RunPlan]) -> int:
+    """Return the number of worker processes.
+
+    This is the requested number, but at most the number of episodes of the largest run, since each
+    process costs seconds of start-up.
+    """
+    requested = max((plan.request.workers for plan in plans), default=1)
+    return max(1, min(requested, max((len(plan.members) for plan in plans), default=1)))
+
+
 def new_night_id() -> str:
     """Return a new id that sorts by time, such as `20261121T020000-1f2e`."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
 
 
-class Night:
-    """One invocation of the nightly flow, in the driver's process."""
+class Session:
+    """One invocation, in the driver's process. Flows receive it, and take their plans from it.
+
+    Args:
+        home: Parley's data folder.
+        board: Progress display. Default: none.
+        secret_names: Environment variables that contain keys.
+        plans: Plans that the caller has just made, so that the session need not make them again.
+        datasets: Datasets that the caller has parsed.
+    """
 
     def __init__(
         self,
         home: Home,
-        workers: int,
         board: Board | None = None,
         secret_names: tuple[str, ...] = (),
+        plans: Iterable[RunPlan] = (),
+        datasets: DatasetCache | None = None,
     ) -> None:
-        self.home, self.workers = home, workers
+        self.home = home
         self.night_id = new_night_id()
         self.board = board or Board()
+        self.datasets = datasets or DatasetCache()
         self.secret_names = secret_names
         self.reports: list[RunReport] = []
         self._resources = ExitStack()
@@ -90,9 +110,7 @@ class Night:
         """Budget meter of the invocation, or None if it has no caps."""
         self.spent: tuple[CapSpent, ...] = ()
         """Amount used of each budget cap, set when all runs have ended."""
-        self._plans: list[RunPlan] = []
-        self.n_queues = 1
-        """Number of queues of parallel runs. Set it before the cluster starts."""
+        self._plans = list(plans)
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
         self._starting, self._planning = RLock(), RLock()
@@ -107,13 +125,28 @@ class Night:
         with self._planning:
             plan = next((plan for plan in self._plans if plan.request == request), None)
             if plan is None:
-                plan = plan_run(request, self.home)
+                plan = plan_run(request, self.home, self.datasets)
                 self._plans.append(plan)
             return plan
 
-    def take_plans(self, plans: Iterable[RunPlan]) -> None:
-        """Use plans that the caller has just made, so that the night need not make them again."""
-        self._plans += plans
+    def plan_of(self, request: EvaluationRequest) -> RunPlan | None:
+        """Return the run's plan, or None if it cannot be planned. The run itself reports why."""
+        try:
+            return self.plan(request)
+        except ParleyError:
+            return None
+
+    def unfinished(self, requests: Iterable[EvaluationRequest]) -> Iterator[RunPlan]:
+        """Yield the plans of unfinished runs. Leave out requests that cannot be planned."""
+        for request in requests:
+            plan = self.plan_of(request)
+            if plan is not None and not plan.is_finished():
+                yield plan
+
+    @property
+    def workers(self) -> int:
+        """Number of worker processes that the session's plans need."""
+        return needed_workers(self._plans)
 
     def set_budget(self, budget: Budget | None) -> None:
         """Set the caps of the invocation. They apply to everything since its beginning.
@@ -241,9 +274,10 @@ class Night:
             from tasks.worker.process import PROGRESS_TOPIC
 
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
+            n_queues = len({endpoints_of(plan) for plan in self._plans})
             cluster = dask_cluster(
                 n_workers=self.workers,
-                threads_per_worker=THREADS_PER_WORKER * min(self.n_queues, 8),
+                threads_per_worker=THREADS_PER_WORKER * min(max(n_queues, 1), 8),
                 scratch=scratch,
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )
@@ -338,22 +372,17 @@ class Night:
             self._resources.__exit__(kind, error, trace)
 
 
-_current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
-
-
 @contextmanager
-def night(
-    home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()
-) -> Iterator[Night]:
-    """Yield the current night, or a new one for the time of the block."""
-    current_night = _current.get()
-    if current_night is not None:
-        yield current_night
-        return
-    new_night = Night(home, workers, board, secret_names)
-    token = _current.set(new_night)
-    try:
-        with terminated_in_time(), new_night, reading_once():
-            yield new_night
-    finally:
-        _current.reset(token)
+def open_session(
+    home: Home,
+    board: Board | None = None,
+    secret_names: tuple[str, ...] = (),
+    plans: Iterable[RunPlan] = (),
+    datasets: DatasetCache | None = None,
+) -> Iterator[Session]:
+    """Yield a session, and end its services at the end of the block. A signal ends them in time."""
+    with (
+        terminated_in_time(),
+        Session(home, board, secret_names, plans, datasets) as session,
+    ):
+        yield session
