@@ -20,13 +20,13 @@ from flows.night.reporting.run_record import (
 from flows.night.runtime import Night, night
 from flows.night.stages import Stages
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
+from schemas.lake.records import utc_now
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport, finished_report, keep_comparison_rule
 from tasks.planning.request import EvaluationRequest
-from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home
 
 

@@ -38,14 +38,13 @@ from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
-from schemas.lake.records import NightRecord
+from schemas.lake.records import NightRecord, utc_now
 from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport, as_published, works
 from tasks.planning.request import EvaluationRequest, key_names
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home, find_home, naming_full_disk
 from tasks.storage.parquet_store import Lake
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prefect import task
 
 from schemas.errors import BudgetSpent
-from tasks.benchmarks.scores import ScoreRequest
+from tasks.benchmarks.contract import ScoreRequest
 from tasks.cache_policy import OPTIONS
 from tasks.driver.embed_ahead import opened_vectors
 from tasks.language.embedding import EmbedderAccess

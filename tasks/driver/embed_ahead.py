@@ -7,7 +7,7 @@ from types import TracebackType
 
 from schemas.episode import Episode
 from schemas.errors import ParleyError
-from tasks.benchmarks.scores import Played, ScoreRequest
+from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.driver.ahead import Ahead
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan

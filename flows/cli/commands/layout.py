@@ -24,7 +24,7 @@ def lay_out(
         UnknownName: the build has no such resource.
         ParleyError: some files could not be written.
     """
-    from tasks.benchmarks.known_builds import layouts
+    from tasks.benchmarks.registry import layouts
 
     layout = layouts()[build_name]
     for name in resources.keys() - {layout.listing}:
@@ -56,8 +56,7 @@ def lay_out(
 def _environments(build_name: str, out: Path) -> list[str]:
     """Run each task's tests on the files in `out`, and return a line for each fault."""
     from sandbox.registry import default_name
-    from tasks.benchmarks.known_builds import layouts
-    from tasks.benchmarks.registry import BENCHMARKS
+    from tasks.benchmarks.registry import BENCHMARKS, layouts
     from tasks.planning.dataset import resolved_data
     from tasks.planning.environment_check import environment_lines
 

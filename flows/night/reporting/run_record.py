@@ -9,7 +9,7 @@ from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.lake.packed_rows import PackedRows
-from schemas.lake.records import RunRecord, RunStatus
+from schemas.lake.records import RunRecord, RunStatus, utc_now
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
@@ -47,7 +47,6 @@ from tasks.planning.reporting.report import (
 )
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
-from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum, read_sends, remove_sends
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)

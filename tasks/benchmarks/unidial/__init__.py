@@ -1,8 +1,10 @@
 """UniDial-EvalKit: multi-turn datasets in one schema, each of which is a setting."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
+from types import MappingProxyType
 
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Judging
@@ -10,20 +12,19 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Play, Setting
-from tasks.benchmarks.templates import Texts, Wording, owner_of
+from tasks.benchmarks.templates import ANY, Template, Texts, Wording, owner_of
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
-from tasks.benchmarks.unidial.datasets import DATASETS
+from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT
 from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
-from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
+from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
 from tasks.benchmarks.unidial.wide_tables import MARTS
-from tasks.benchmarks.unidial.wording import TEMPLATES
 
 SETTINGS = {
     **{
@@ -55,6 +56,42 @@ SETTINGS = {
         most_tokens=MOST_TOKENS,
     ),
 }
+_ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
+_VARIANTS = {
+    longmemeval.RUBRIC: longmemeval.KINDS,
+    "mt_bench_101": tuple(ABILITIES),
+    safedialbench.RUBRIC: tuple(
+        dict.fromkeys(
+            template.removesuffix("-evaluation") for template in safedialbench.TEMPLATES.values()
+        )
+    ),
+    GENERAL: (ANY,),
+}
+
+
+def _judge_template(rubric: str) -> Template:
+    own = (name for name, dataset in DATASETS.items() if rubric in dataset.rubrics)
+    return Template(
+        kind="judge",
+        settings=(*own, NORMALISED, TESTED),
+        text=RUBRICS[rubric].prompt,
+        needed=("answer",),
+        variants=_VARIANTS.get(rubric, ()),
+        answer=_ANSWERS.get(rubric, ("score",)),
+    )
+
+
+TEMPLATES: Mapping[str, Template] = MappingProxyType(
+    {
+        **{
+            name: template
+            for dataset in DATASETS.values()
+            for name, template in dataset.questions.items()
+        },
+        **{name: _judge_template(name) for name in RUBRICS},
+    }
+)
+"""Texts of questions and rubrics that `--templates DIR` may replace."""
 
 
 def with_texts(texts: Texts) -> Benchmark:
