@@ -1,4 +1,4 @@
-"""Control of one zygote: a bubblewrap in which a prepared Python runs `harness/zygote.py`.
+"""Control of one zygote: a bubblewrap in which a prepared Python runs `harness/zygote/zygote.py`.
 
 A socket connects this process (the driver) with the zygote. A zygote can be used by many sessions,
 and isolates each of its runs. It is discarded after many runs, or earlier if a run left processes
@@ -31,7 +31,7 @@ from schemas.run import Limits
 
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
-"""Value of PARLEY_REPORT_FD in a program. `harness/zygote.py` opens the descriptor."""
+"""Value of PARLEY_REPORT_FD in a program. `harness/zygote/zygote.py` opens the descriptor."""
 _CAPABILITIES = (
     "CAP_SYS_ADMIN",
     "CAP_NET_ADMIN",
@@ -300,7 +300,7 @@ def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.
                 "--",
                 interpreter(),
                 *PYTHON_FLAGS,
-                f"{HARNESS_DIRECTORY}/zygote.py",
+                f"{HARNESS_DIRECTORY}/zygote/zygote.py",
                 str(control),
             ),
         )
