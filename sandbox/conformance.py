@@ -76,7 +76,7 @@ def _ending(
 
 
 def _prints_held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
-    """Return a check that the program prints `held`, which means that the sandbox resisted it."""
+    """Return a check that an attack prints `held`: the sandbox resisted it."""
     return (
         _printing(program, b"held\n")
         if limits is LIMITS

@@ -77,10 +77,10 @@ UNUSABLE = "environment_missing"
 """Value of the label `_tree` if the files exist, but their own tests fail in the sandbox, for
 example because packages are missing."""
 ENVIRONMENT_FAULT = "_environment_fault"
-"""Label beside `_tree`: the test runner's report of the failure."""
+"""Label beside a `_tree` that is `UNUSABLE`: the test runner's report on the failed tests."""
 TREE_PACKAGES = "_tree_packages"
-"""Label beside `_tree`: digest of the names and versions of the packages in the tree, if it
-contains any."""
+"""Label beside `_tree`: digest of the names and versions of the packages in the tree. Absent if the
+tree contains no packages."""
 
 EDITION = "_edition"
 """Label of a dialog whose questions a user's templates render: digest of these templates."""
@@ -96,10 +96,10 @@ class Dialog(Frozen):
     turns: tuple[Turn, ...] = Field(min_length=1)
     labels: tuple[tuple[str, str], ...] = ()
     row_digest: str
-    """Digest of the raw rows that the dialog was made from: its problem's row, and its own rows if
-    it has some."""
+    """Digest of the raw rows that the dialog was made from: its problem's row, and the dialog's own
+    rows if there are any."""
     problem_digest: str = ""
-    """Digest of its problem's raw row. Empty if the dialog has no rows of its own."""
+    """Digest of the raw row of the dialog's problem; empty if the dialog has no rows of its own."""
     context_id: str | None = None
     """Id of a context (table `contexts`) whose first turns precede the dialog's own."""
     context_turns: int = Field(default=0, ge=0)
@@ -143,7 +143,7 @@ class Dialog(Frozen):
 
     @property
     def environment_fault(self) -> str | None:
-        """Test runner's report on the tree's own tests; None if these pass or were not run."""
+        """Test runner's report on failed tests of the tree; None if all pass or none was run."""
         return dict(self.labels).get(ENVIRONMENT_FAULT)
 
     @property
@@ -165,7 +165,7 @@ class Dialog(Frozen):
         )
 
     def with_tree(self, digest: str, packages: str = "") -> "Dialog":
-        """Return the dialog with its programs run in the files `digest` with the given packages."""
+        """Return the dialog with a tree of these files and packages, both given as digests."""
         others = tuple(
             label
             for label in self.labels

@@ -1,4 +1,4 @@
-"""Profile of an endpoint: the form of the requests that it accepts, and where it puts thoughts."""
+"""Profile of an endpoint: which requests it accepts, and where its answers contain thoughts."""
 
 from typing import Literal
 
@@ -47,7 +47,7 @@ class EndpointProfile(Frozen):
         )
 
     def joined(self, other: "EndpointProfile") -> "EndpointProfile":
-        """Merge what two processes that started from one profile learned of one endpoint."""
+        """Merge two profiles of one endpoint, which two processes refined from the same profile."""
         update: dict[str, object] = {
             "refused": tuple(sorted({*self.refused, *other.refused})),
             "takes_schema": self.takes_schema and other.takes_schema,

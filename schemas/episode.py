@@ -62,7 +62,7 @@ class ToolCall(Frozen):
 
 
 class Usage(Frozen):
-    """Tokens as the endpoint counted them; None if it did not."""
+    """Numbers of tokens as the endpoint counted them. A field is None if it did not count them."""
 
     input_tokens: int | None = Field(default=None, ge=0)
     output_tokens: int | None = Field(default=None, ge=0)
@@ -96,9 +96,9 @@ class Step(Frozen):
     """On a user's message: the feedback that it contains."""
     kind: StepKind = StepKind.MESSAGE
     calls: tuple[ToolCall, ...] = ()
-    """On a tool call: the calls."""
+    """Calls that a step of the kind `tool_call` requests; empty for other steps."""
     call_id: str | None = None
-    """On an observation: id of the call that it answers."""
+    """Id of the tool call whose result the step is; None unless the step is an observation."""
     tree: str | None = None
     """Digest of the workspace's tree after this step; None if the step did not change the tree."""
     programs: tuple[ProgramVerdict, ...] = ()
@@ -147,9 +147,9 @@ class Episode(Frozen):
 
     @property
     def messages(self) -> tuple[Step, ...]:
-        """Messages of the dialogue, one for each turn and role.
+        """Steps that are messages, one for each turn and role.
 
-        The steps before them are left out.
+        Tool calls, observations and artifacts are left out.
         """
         return tuple(step for step in self.steps if step.kind is StepKind.MESSAGE)
 

@@ -119,7 +119,7 @@ class HostShortage(SandboxUnavailable):
 
 
 class Unscorable(ParleyError):
-    """A program cannot be judged here, now or later. `reason` is the verdict's."""
+    """A program cannot be judged here, now or later. `reason` is the value of a `FailureReason`."""
 
     def __init__(self, message: str, reason: str = "toolchain_missing") -> None:
         super().__init__(message)

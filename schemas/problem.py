@@ -1,9 +1,7 @@
-"""Problems: instructions with the tests that decide them.
+"""Problems: instructions with the tests that decide them (CodeIF-Bench section 3.1).
 
-CodeIF-Bench section 3.1: D = {(I_k, T_k)}.
-
-Position of an answer and its tests in a tree of files. The answer replaces a definition, and tests
-are added to their files.
+A problem can name a tree of files. The position of its answer there is a definition that the answer
+replaces, and tests are added to their files.
 """
 
 from typing import Literal
@@ -52,10 +50,10 @@ class Instruction(Frozen):
 
 
 RUNNER, COMMAND, SERVICES = "PARLEY_RUNNER", "PARLEY_COMMAND", "PARLEY_SERVICES"
-"""Names among a repository's variables: its test runner, the words of the runner's command (one a
-line), and the programs that serve its tests on loopback (JSON list of `port` and `arguments` for
-the environment's Python). The tests do not see these variables. Fields would change the columns of
-`problems`, so every stored lake would need a migration."""
+"""Names among `RepoSnapshot.variables`: the repository's test runner, the words of the runner's
+command (one a line), and the programs that serve the tests on loopback (JSON list of `port` and
+`arguments` for the environment's Python). The tests do not see these variables. Fields would change
+the columns of `problems`, so every stored lake would need a migration."""
 
 
 class RepoSnapshot(Frozen):
@@ -69,22 +67,22 @@ class RepoSnapshot(Frozen):
     version: str = ""
     """Version of the project, as the dataset states it."""
     tree: str = ""
-    """Digest of the files at that commit, with a history of this one commit; empty until the commit
-    is resolved."""
+    """Digest of the files at the base commit, with that commit as the only one of the git history;
+    empty until the commit is resolved."""
     tested_tree: str = ""
     """Digest of the files at the base commit with the test patch applied."""
     environment: str = ""
     """Digest of the packages that the programs run with, or `image:` and the Docker image that
     contains them, pinned by digest. Empty for Parley's own Python."""
     test_files: tuple[str, ...] = ()
-    """Files that the tests are in."""
+    """Files that contain the tests."""
     python_flags: tuple[str, ...] = ()
     pytest_flags: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     """Environment variables of the tests."""
     web_tests: tuple[str, ...] = ()
-    """Tests of its lists that need public web pages, which no sandbox has. If there are any, the
-    problem is not scored."""
+    """Tests of `fail_to_pass` and `pass_to_pass` that need public web pages, which no sandbox has.
+    If there are any, the problem is not scored."""
 
     @property
     def runner(self) -> str:
@@ -96,9 +94,9 @@ class RepoSnapshot(Frozen):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Script of that runner below the root, or `-m` and a module, with its arguments.
+        """Command of the project's own runner; Parley appends the names of the tests.
 
-        The tests' names follow.
+        It begins with a script's path below the repository's root, or with `-m` and a module.
         """
         return tuple(dict(self.variables).get(COMMAND, "").splitlines())
 

@@ -85,10 +85,10 @@ class ModelIdentity(Frozen):
     chat_template: str = ""
     """Digest of a chat template that the user sets; empty for the model's own."""
     serving: tuple[tuple[str, str], ...] = added_later(())
-    """Options of the server that Parley starts for it, sorted by name: those that can change an
+    """Options of the model server that Parley starts, sorted by name: those that can change an
     answer (dtype, ...)."""
     messages: MessageForm = added_later("auto")
-    """Form of the messages in its requests, if the user names one."""
+    """Form of the messages in the model's requests: the user's choice, or `auto`."""
     profile: str = added_later("")
     """Name and digest of the endpoint's profile, if the user names one."""
 
@@ -118,14 +118,17 @@ class ModelEndpoint(Frozen):
     path: str | None = None
     """Path of a recording or of weights on disk."""
     served_name: str | None = None
-    """Name under which Parley's own server serves the model. None: the identity's name."""
+    """Name under which Parley's own server serves the model. None: `ModelIdentity.name`."""
     replicas: tuple[str, ...] = ()
     """Base URLs of all servers of the model, if there are several. `base_url` is the first one."""
     profile: EndpointProfile | None = None
-    """Initial form of the requests; None for the protocol's own form."""
+    """Parameters that the first requests have; they change if the endpoint refuses one.
+
+    None: the defaults of the protocol.
+    """
     batches: str | None = None
-    """Folder that stores which batches are in flight, if requests go to the endpoint's batch API.
-    None: they do not."""
+    """Folder that stores which batches are in flight; None unless requests go to the endpoint's
+    batch API."""
 
 
 class Sampling(Frozen):
@@ -246,7 +249,8 @@ class RunSpec(Frozen):
     embedder: EmbedderIdentity | None = added_later(None)
     """Embedder whose vectors scores or participants read."""
     embedder_in_play: EmbedderIdentity | None = added_later(None)
-    """The embedder again, if participants use it: it can then change the dialogue."""
+    """Equal to `embedder` if participants read its vectors, which can then change the dialogue;
+    otherwise None."""
     audit: AuditMode = added_later("sample")
     """Passes to audit. No episode id contains it."""
     refused: Literal["failed", "unscored"] = added_later("failed")

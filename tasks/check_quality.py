@@ -112,7 +112,7 @@ class QualityGate:
         episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str]],
     ) -> None:
-        """Check the verdicts of these episodes.
+        """Check test verdicts, and that the given episodes have all required ones.
 
         Args:
             expected: (episode id, turn, instruction id) of each required verdict.

@@ -42,7 +42,7 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | Non
     """
     if len(values) != len(clusters):
         raise ValueError(
-            f"{len(values)} values and {len(clusters)} clusters: each value has one cluster"
+            f"{len(values)} values and {len(clusters)} clusters: give one cluster for each value"
         )
     if not values:
         return None
@@ -62,14 +62,14 @@ def wilson(k: int, n: int) -> Interval:
     """Return the 95% Wilson score interval of k successes in n trials, within [0, 1].
 
     Raises:
-        ValueError: not 0 <= k <= n, or n = 0.
+        ValueError: k < 0, k > n, or n = 0.
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference",
     JASA 22. The formula is written out, since importing scipy.stats would delay a publication by
     half a second. A test compares it with scipy.
     """
     if not 0 <= k <= n or n == 0:
-        raise ValueError(f"{k} successes in {n} trials")
+        raise ValueError(f"{k} successes in {n} trials: give n of at least 1, and k from 0 to n")
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     centre = (k + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
@@ -80,14 +80,14 @@ def exact_binomial(k: int, n: int) -> Interval:
     """Return the exact 95% interval of k successes in n trials, within [0, 1].
 
     Raises:
-        ValueError: not 0 <= k <= n, or n = 0.
+        ValueError: k < 0, k > n, or n = 0.
 
     Source: Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the
     case of the binomial", Biometrika 26. The ends at k = 0 and k = n are written out: most runs
     have no forgery, and need no import of scipy.
     """
     if not 0 <= k <= n or n == 0:
-        raise ValueError(f"{k} successes in {n} trials")
+        raise ValueError(f"{k} successes in {n} trials: give n of at least 1, and k from 0 to n")
     tail = (1 - CONFIDENCE) / 2
     edge = tail ** (1 / n)
     if k in (0, n):

@@ -16,7 +16,7 @@ Marked = tuple[str, Mark, Mark]
 
 CONFIDENCE = 0.95
 MOST_STEPS = 200
-"""Most steps from the lowest to the highest number of a rating scale."""
+"""Maximum number of steps from the lowest to the highest number of a rating scale."""
 NOTHING_SHARED = "both rated no item in common"
 ONE_CATEGORY = "both gave the same single rating throughout, which chance alone explains"
 WORDS = "words have no distance, so weighted kappa is undefined"

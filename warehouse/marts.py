@@ -72,7 +72,7 @@ _CHANGED = (
     group by all
     """,
 )
-"""One row for each changed run and episode that the run contains.
+"""Temporary tables and views with one row for each episode of each changed run.
 
 `changed_attempts` names the attempt that counts (run_id, episode_id, paid_by_run_id, part,
 attempt). `changed_episodes` has the columns of that attempt. `changed_dialogs` has the level of the
@@ -102,7 +102,7 @@ _CHANGED_SCORES = """
 """Scores of the changed runs that a groups file reads: all of them, or those of its benchmark."""
 
 SCORES_AT_ONCE = 500_000
-"""Most rows of `score_rows` per statement that fills the marts."""
+"""Maximum number of rows of `score_rows` that one statement reads to fill the marts."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ class Mart:
 
     name: str
     kind: str
-    """`table`, `groups` or `view`."""
+    """Use of the statement: it makes a `table` or a `view`, or assigns scores to `groups`."""
     statement: str
     source: "MartSource | None" = field(default=None, compare=False)
-    """None: only the warehouse file has the mart."""
+    """SQL file or wide table that defines the mart. None if a warehouse file alone has it."""
 
     @property
     def benchmark(self) -> str | None:
@@ -128,7 +128,7 @@ class Mart:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """Return column -> description. Empty if only the warehouse file has the mart."""
+        """Return column -> description. Empty for a mart without a `source`."""
         if self.source is None or isinstance(self.source, WideTable):
             return {} if self.source is None else self.source.texts
         return mart_texts(self.source)

@@ -112,7 +112,7 @@ class ObjectPath(_PathLike):
         return PurePosixPath(self._key)
 
     def relative_to(self, above: "ObjectPath") -> PurePosixPath:  # type: ignore[override]
-        """Return the path below another one."""
+        """Return the part of this path that is below `above`."""
         return self._pure.relative_to(above._pure)
 
     def exists(self) -> bool:  # type: ignore[override]

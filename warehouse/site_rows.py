@@ -18,7 +18,7 @@ from warehouse.descriptions import CurveTable, curve_table
 
 Row = Mapping[str, Any]
 STEPS_AT_ONCE, DIALOGUES_AT_ONCE = 20_000, 400
-"""Most steps, and most dialogues, whose parts are in memory at a time."""
+"""Maximum numbers of steps and of dialogues whose parts are in memory at a time."""
 
 
 class SiteRows:

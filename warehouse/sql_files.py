@@ -13,7 +13,7 @@ Folder = Literal["ddl", "staging", "soundness", "marts", "queries", "saved"]
 
 @dataclass(frozen=True)
 class SqlFile:
-    """Statement, named after its file."""
+    """SQL statement with the name of its file."""
 
     name: str
     statement: str

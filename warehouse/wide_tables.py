@@ -31,7 +31,7 @@ class WideTable:
     """Columns that identify a row."""
     columns: Columns
     source: str
-    """FROM and WHERE clauses."""
+    """FROM and WHERE clauses of the view's query."""
     base: Traversable | None = None
     """SQL file of a mart in `source` whose column descriptions apply."""
 

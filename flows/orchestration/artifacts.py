@@ -152,7 +152,7 @@ def _further(home: Home, night_id: str, site_url: str | None = None) -> Iterator
 
 
 def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = None) -> str:
-    """Return a Markdown table with one row for each run. All cells are escaped."""
+    """Return a Markdown table of the runs: status, reason, faults and report. Cells are escaped."""
     lines = ["| run | status | reason | faults | report |", "| --- | --- | --- | --- | --- |"]
     for report in reports:
         page = (home.path / report.docs_path).as_uri() if report.docs_path else None

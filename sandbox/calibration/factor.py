@@ -1,4 +1,4 @@
-"""Factor that multiplies limits of CPU time on this machine. It is stored in the home.
+"""Factor that multiplies limits of CPU time on this machine. It is stored in PARLEY_HOME.
 
 The factor is a power of two, and 1 on any machine of ordinary speed, so that limits are equal on
 almost all machines: they are part of each verdict's identity. The run's record shows the limits
@@ -90,7 +90,7 @@ def calibration_of(measured: Measurement, sandbox: Sandbox, measured_at: str) ->
 
 
 def keep(calibration: Calibration, home: Path) -> Path:
-    """Write the calibration to the home, and return the file.
+    """Write the calibration into the folder PARLEY_HOME, and return the file.
 
     The calibration replaces an older one of the same machine and sandbox.
     """
@@ -110,17 +110,17 @@ def keep(calibration: Calibration, home: Path) -> Path:
 
 
 def find(home: Path, sandbox: str) -> Calibration | None:
-    """Return the calibration of this machine with that sandbox; None if there is none.
+    """Return this machine's calibration with the named sandbox; None if there is none.
 
     Raises:
-        ConfigError: the file does not contain calibrations.
+        ConfigError: the calibration file does not contain calibrations.
     """
     here = machine_name()
     return next((c for c in _read(home) if (c.machine, c.sandbox) == (here, sandbox)), None)
 
 
 def widened(limits: Limits, home: Path, sandbox: str) -> Limits:
-    """Return the limits for this machine: CPU and wall-clock seconds times its factor.
+    """Return the limits for this machine: CPU and wall-clock seconds times the calibrated factor.
 
     Raises:
         ConfigError: the calibration file does not contain calibrations.

@@ -24,7 +24,7 @@ _CPU_TIME = re.compile(r"cpu-time (\d+\.\d+)")
 
 @dataclass(frozen=True)
 class Measurement:
-    """Results of the references.
+    """Verdicts and CPU time of the reference solutions.
 
     `failed` contains failures that no known fault of the data explains, with their verdicts.
     """
@@ -41,7 +41,7 @@ class Measurement:
 def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measurement:
     """Run all references, several at once, to get their verdicts.
 
-    The longest ones then run again, each alone on this host, to measure their CPU time.
+    The slowest references then run again, each alone on this host, to measure their CPU time.
 
     Raises:
         SandboxUnavailable: a program could not run at all.

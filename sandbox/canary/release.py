@@ -15,7 +15,7 @@ _AT_ONCE = 8
 """Number of threads. The sandbox's slots decide how many programs actually run at once."""
 _ATTACKED = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=512)
 _HONEST = Limits(cpu_s=10.0, wall_s=60.0)
-"""Wide limits, so that golds pass even on a machine under load."""
+"""Limits of correct programs (golds), which must pass even on a machine under load."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Canary:
     passed: tuple[str, ...]
     """Titles of attacks that passed."""
     failed: tuple[str, ...]
-    """Titles of golds that did not pass, each with its verdict."""
+    """Titles of correct programs (golds) that did not pass, each with its verdict."""
 
     @property
     def is_alive(self) -> bool:

@@ -1,9 +1,7 @@
-"""Audit of one program, which decides whether its pass was earned.
+"""Audits of a program and of a patch to a repository. An audit decides whether a pass was earned.
 
-The tests run again with altered expectations, which an honest answer cannot pass.
-
-Audit of a patch to a repository. The tests of the fix run again with altered checks, in a fresh
-workspace.
+The tests run again with altered expectations, which an honest answer cannot pass. The tests of a
+patch run in a fresh workspace.
 """
 
 import random

@@ -17,8 +17,8 @@ from sandbox.decoys.python_syntax import last_name, root
 _SHORTEST_TEXT = 4
 """Minimum length of a text that, once altered, is not part of another text by chance."""
 _LEAST_SHIFT = 1049
-"""Smallest amount by which `values.py` changes a number, in addition to four times its absolute
-value.
+"""Smallest amount by which `expected.other_source` changes a number, besides four times that
+number's absolute value.
 """
 _PAIRS = ("isclose", "allclose", "array_equal", "array_equiv", "equals", "eq", "is_")
 """Functions and methods that compare two values for equality."""

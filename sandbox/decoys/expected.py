@@ -1,7 +1,8 @@
-"""Search for the constants that a check expects, as opposed to inputs of the code under test.
+"""Search for the constants that a check expects, and replacements for these constants.
 
-Replacements for expected values. A replacement has the type of the expected value, looks plausible,
-and is too different to be accepted because of a tolerance or a remainder.
+Inputs of the code under test are not expected constants. A replacement has the type of the expected
+constant, looks plausible, and is too different to be accepted because of a tolerance or a
+remainder.
 """
 
 import ast
@@ -51,7 +52,7 @@ class Expected:
     def of(
         self, node: ast.expr, *, below: bool = False
     ) -> list[tuple[ast.Constant | ast.expr, bool]]:
-        """Return the constants that are not inputs of code under test.
+        """Return the constants of an expression, without inputs of code under test.
 
         With each constant comes a flag: True if a smaller constant makes the check fail.
         """

@@ -60,7 +60,7 @@ def with_fresh_input(program: PythonProgram, fresh: FreshCheck, expected: str) -
 
 
 def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) -> str | None:
-    """Return the source of the reference's value for the other input.
+    """Return the value that the reference has for the other input, as Python source.
 
     None if the value is not a literal.
     """
@@ -74,7 +74,10 @@ def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) ->
 
 
 _values: dict[tuple[str, PythonProgram], str | None] = {}
-"""Values that references returned in this process."""
+"""Cache of the references' values, as Python source, by (sandbox, program that reports it).
+
+A value is None if it is not a literal.
+"""
 
 
 def _literal(detail: str) -> str | None:

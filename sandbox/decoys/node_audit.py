@@ -1,7 +1,6 @@
-"""Audit of pytest nodes in a working folder, with altered test files.
+"""Audit of passed pytest nodes in a working folder.
 
-Audit of pytest nodes in a working folder. The graded test files run again with altered checks, in a
-fresh copy of the folder.
+The graded test files run again with altered checks, in a fresh copy of the folder.
 """
 
 import random
@@ -70,7 +69,7 @@ def altered_tests(
 
 
 def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
-    """Return the nodes to which this scope belongs."""
+    """Return the nodes that run the test function with this dotted name."""
     return [
         node
         for node in nodes

@@ -350,7 +350,10 @@ def _passes(
 
 
 def _passes_spoiled(trial: Trial, program: PythonProgram, reference: PythonProgram | None) -> bool:
-    """Return True if style tests pass the spoiled answer, but fail the spoiled reference."""
+    """Return True if style tests accept the badly formatted answer, but not such a reference.
+
+    The bad format consists of spaces at the ends of lines.
+    """
     if reference is None or not any(_STYLE.search(text) for text in texts_of(program)):
         return False
     if not all(trial.alone(_spoiled(program)).values()):

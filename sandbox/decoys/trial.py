@@ -39,7 +39,7 @@ class Cost:
         self.duration_s += ran.duration_s
 
     def of(self, result: Audited) -> Audited:
-        """Return the result with the number of runs and their seconds."""
+        """Return the audit's result with this number of runs and these seconds."""
         return result.model_copy(update={"n_runs": self.n_runs, "duration_s": self.duration_s})
 
 
@@ -96,7 +96,7 @@ def unit_names(program: PythonProgram) -> tuple[str, ...]:
 
 
 def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
-    """Return the outcomes by name.
+    """Return a map from the name of each unit to its outcome.
 
     The first unit of a unittest module is the module itself, which has no name.
     """

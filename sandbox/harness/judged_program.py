@@ -57,7 +57,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         return unpacked(message)
 
     def only_here() -> None:
-        """End a child that the candidate forked, so that it does not continue with the tests."""
+        """End this process if the candidate forked it, so that it does not run further tests."""
         if getpid() != own[0]:
             exit_now(0)
 

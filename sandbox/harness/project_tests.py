@@ -65,7 +65,7 @@ def main():
 
     def only_here():
         # type: () -> None
-        """End a child that the candidate forked, so that it does not continue with the tests."""
+        """End this process if the candidate forked it, so that it does not run further tests."""
         if getpid() != own:
             exit_now(0)
 

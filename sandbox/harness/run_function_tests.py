@@ -66,7 +66,7 @@ _LAST_READS = 8
 _LONGEST_DETAIL, _ALL_DETAILS = 1 << 14, 180_000
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _PIDFD_OPEN = 434
-"""Number of the system call, equal on every machine."""
+"""Number of the system call `pidfd_open`, equal on every machine."""
 _KEY_BYTES = 16
 
 
@@ -95,7 +95,7 @@ def watched(pid: int) -> int:
 def supervise(
     program: dict[str, Any], answers: int, questions: int, report: int, key: bytes
 ) -> None:
-    """Send the code, then the tests, and report each result and the end with this run's secret."""
+    """Send the code, then the tests. Report each result and the end, with this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
 

@@ -105,7 +105,7 @@ def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, An
 def _place(
     descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)
 ) -> None:
-    """Give the descriptors these numbers, and close all other descriptors except 1 and 2."""
+    """Move the descriptors to `numbers`, and close all other descriptors except 1 and 2."""
     import fcntl
 
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_FREE) for descriptor in descriptors]

@@ -54,7 +54,7 @@ def conversation_with_children(
     cpu_s: float,
     ways: dict[str, Callable[..., Any]],
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """Make a function that handles messages, and its state, as `conversation` does.
+    """Make a function that handles the messages of a joint run, and its state. See `conversation`.
 
     The state's `end` returns the outcome of the run. A forgery in one child ends the whole run. The
     last group of tests needs no child: it runs in the process that has run the code.

@@ -34,7 +34,7 @@ def start_time(pid: int) -> str:
 
 
 def new_mark() -> str:
-    """Return a new mark for one sandbox of this process."""
+    """Return a new mark: a text that identifies this process and one sandbox of it."""
     owner = f"{pid_namespace()}_{os.getpid()}_{start_time(os.getpid())}"
     return f"PARLEY_SUPERVISOR_{owner}_{next(_counter)}"
 
@@ -50,7 +50,7 @@ def mark_arguments(mark: str) -> tuple[str, ...]:
 
 
 def end_marked(mark: str) -> None:
-    """Kill the remaining processes of the sandbox with this mark."""
+    """Kill the remaining processes of the sandbox whose bwrap has this mark."""
     _kill(lambda match: match.group() == mark)
 
 

@@ -1,7 +1,7 @@
-"""Python of sandboxed programs: the interpreter that runs Parley, with its packages, read-only.
+"""Pythons of sandboxed programs.
 
-Search for a Python of a given version on this machine. Environments of old projects need older
-Pythons than Parley's.
+By default, a program runs on the interpreter that runs Parley, with its packages, read-only.
+Environments of old projects need older Pythons: `find_python` searches this machine for them.
 """
 
 import functools

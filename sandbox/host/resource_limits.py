@@ -1,11 +1,11 @@
 """Resource limits of commands: a memory cgroup around a session, and `prlimit` prefixes.
 
-Memory cgroup around one session, if this process may make one. Without a cgroup, resource limits
-bound each process, but not the sum of all. Names of groups contain the pid and start time of the
-process that made them, so that the next Parley process can remove the groups of a killed one.
+The cgroup bounds the total memory of a session. If this process may not make one, only the memory
+of each process is bounded. The name of a group contains the pid and start time of the process that
+made it, so that the next Parley process can remove the groups of a killed one.
 
-Resource limits of one command, set by the prefix `prlimit`. A parent with threads cannot safely set
-limits between fork and exec.
+The prefix `prlimit` sets the limits of each process of one command, because a parent with threads
+cannot safely set limits between fork and exec.
 """
 
 import functools
@@ -158,9 +158,9 @@ def describe_memory_bound() -> str:
 
 
 def remove_abandoned() -> None:
-    """Remove the groups of killed Parley processes.
+    """Remove the memory cgroups of killed Parley processes.
 
-    The first group that a process makes also causes this. Call it for processes that make none.
+    A process that makes a group removes them, too. Call this in a process that makes none.
     """
     place = _writable_parent()
     if place is not None:
@@ -216,7 +216,7 @@ def _offers_memory(place: Path, version: int) -> bool:
 
 
 def _reap(place: Path) -> None:
-    """Try repeatedly to remove all abandoned groups.
+    """Try repeatedly to remove all groups of killed Parley processes below a folder.
 
     Processes in the groups of a killed Parley process may need some time to end.
     """

@@ -14,12 +14,12 @@ from sandbox.host.resource_limits import required_tool
 from schemas.errors import SandboxUnavailable
 
 PATH = "/dev/shm"
-"""Path of the folder in that namespace."""
+"""Path at which the tmpfs is mounted in its namespace."""
 
 
 @contextmanager
 def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
-    """Mount the folder, and yield a prefix for commands that need the folder.
+    """Mount a new shared folder, and yield the command prefix that makes the folder visible.
 
     Raises:
         SandboxUnavailable: no mount namespace can be made.

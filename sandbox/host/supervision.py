@@ -286,9 +286,9 @@ def follow(
 
 
 def _reap(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
-    """Return the exit status as in `Popen.returncode`, and the CPU seconds.
+    """Wait for an ended process. Return its exit status (as `Popen.returncode`) and CPU seconds.
 
-    The CPU seconds include all waited-for descendants.
+    The CPU seconds include those of all waited-for descendants.
     """
     try:
         _, status, usage = os.wait4(process.pid, 0)

@@ -15,7 +15,8 @@ def parse(text: str) -> ast.Module:
 
     Raises:
         SyntaxError: the text is not Python.
-        ValueError: the text contains a null byte. RecursionError: the text is nested too deeply.
+        ValueError: the text contains a null byte.
+        RecursionError: the text is nested too deeply.
     """
     with _ONE_AT_A_TIME:
         return ast.parse(text)

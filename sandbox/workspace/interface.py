@@ -212,7 +212,7 @@ class WorkFolder:
 
     @property
     def beside(self) -> dict[str, Path]:
-        """Return the state's further folders by name: temporary files, and the shell's state."""
+        """Return the further folders of the workspace's state: temporary files, shell state."""
         return {name: self.path / name for name in ("tmp", "shell")}
 
     @property

@@ -65,7 +65,7 @@ class FolderWatch:
         self._links = _PassingLinks()
 
     def collect(self) -> None:
-        """Read the events since the last call, on which the other methods depend."""
+        """Read the kernel's events since the last call. The other methods depend on them."""
         self._written.clear()
         self._links = _PassingLinks()
         with suppress(OSError):  # No more events, or no watch at all.

@@ -46,8 +46,10 @@ _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
 workspaces grow to their maximum sizes.
 """
 _KEEPING, _FILLING = threading.Lock(), threading.Lock()
-"""Locks around CPU-bound work. If threads do it one after another, the first workspaces can soon
-continue. In parallel, all would have to wait for the end.
+"""Locks around storing and filling of folders, which is CPU-bound work.
+
+If threads do this work one after another, the first workspaces can continue soon. If they do it in
+parallel, all workspaces wait until the end.
 """
 _NAME = re.compile(
     r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*"
@@ -92,8 +94,8 @@ class Workspace:
     def shell(self, command: str) -> tuple[str, ...]:
         """Return the command that runs a command line in a shell.
 
-        The shell starts in the folder, and with the exported variables, in which the last one
-        ended.
+        The shell starts in the folder and with the exported variables that the previous shell
+        left.
         """
         return shell_argv(command, self._folder.place)
 

@@ -64,7 +64,7 @@ class RunRecord(Frozen):
     finished_at: str
     n_episodes: int = Field(ge=0)
     n_owed: int = Field(ge=0)
-    """Number of episodes that are still pending at the end."""
+    """Number of episodes that are still pending at the end of the invocation."""
     n_infra: int = Field(ge=0)
     n_unscored: int = Field(ge=0)
     """Number of scores missing because of a fault. Scores without a value by definition are not
@@ -78,7 +78,7 @@ class RunRecord(Frozen):
     n_empty: int = Field(default=0, ge=0)
     """Number of the subject's answers without text."""
     n_cut_off: int = Field(default=0, ge=0)
-    """Number of empty answers whose tokens ran out during the thought."""
+    """Number of empty answers that reached the token limit while the model was thinking."""
     n_unreadable: int = Field(default=0, ge=0)
     """Number of answers in which the run's `extraction` option found no program. The tests run on
     their whole text."""

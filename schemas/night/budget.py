@@ -13,7 +13,10 @@ _UNITS = {"tokens": "tokens", "usd": "USD", "gpu_hours": "GPU hours", "wall_hour
 
 
 class Budget(Frozen):
-    """Caps of one invocation: a night, or one `parley run`. None is no cap. No id contains them."""
+    """Caps of one invocation: a night, or one `parley run`. None means no cap.
+
+    No id contains a cap.
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 

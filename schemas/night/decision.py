@@ -1,7 +1,6 @@
-"""Rules that compare a run with others, and early decisions by them.
+"""Rules that compare a run with others, and early decisions that follow from them.
 
-Rules that compare a run with others. No id contains them: a night may set other rules for the same
-run.
+No id contains a rule, so two nights may set different rules for the same run.
 """
 
 from typing import Literal
@@ -11,7 +10,7 @@ from pydantic import Field
 from schemas.base import Frozen
 
 PREDECESSOR = "predecessor"
-"""Name of a baseline: the checkpoint before, as the table `comparisons` determines it."""
+"""Name of a baseline: the previous checkpoint, as the table `comparisons` determines it."""
 DecisionName = Literal["better", "worse", "equivalent", "all_asked"]
 
 
@@ -60,8 +59,8 @@ class Decision(Frozen):
     """Error probability of the run, divided equally among its metrics."""
     n_metrics: int = Field(ge=1)
     decision: DecisionName | None = None
-    """Decision; None if the scores at the end allow none. The next invocation then asks further
-    problems."""
+    """Result of the comparison; None if the scores at the invocation's end allow no decision. The
+    next invocation then asks further problems."""
     n_asked: int = Field(ge=0)
     """Number of problems whose difference counts: the first ones in the fixed order."""
     n_total: int = Field(ge=0)

@@ -33,7 +33,7 @@ class Release(Frozen):
     withheld_reason: str
     """Reason why the run was withheld at the time of its release."""
     released_at: str
-    """UTC, ISO 8601."""
+    """Time of the release: UTC, ISO 8601."""
     results_digest: str
     """Digest of the results that were released."""
     released_by: str = ""

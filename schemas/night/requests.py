@@ -16,13 +16,13 @@ class RequestCounts(Frozen):
     asked: int = Field(default=0, ge=0)
     """Number of requests that a step needed. Each counts once, at its first send."""
     repeated: int = Field(default=0, ge=0)
-    """Number of further sends of such a request, after a fault."""
+    """Number of sends that repeat a request after a fault."""
     refused: int = Field(default=0, ge=0)
     """Number of sends that reached no model: there was no connection, or the endpoint answered with
     an error (401, 404, 429, 503)."""
     paid: int = Field(default=0, ge=0)
-    """Number of sends that were answered with content, or broke off after they were sent. The
-    endpoint may have charged for those."""
+    """Number of sends that were answered with content, or broke off after the request was sent. The
+    endpoint may have charged for the latter."""
 
     embedder: int = Field(default=0, ge=0)
     """Number of sends to the embedder, a part of `paid`. A run's cost leaves them out."""

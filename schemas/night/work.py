@@ -62,8 +62,8 @@ class RunWork(Frozen):
     n_unknown_tokens: int = Field(default=0, ge=0)
     """Number of answers whose tokens the endpoint did not count."""
     usd: float | None = None
-    """Cost of these tokens in USD; None if a price or a count is unknown, or if all models cost
-    only by the hour."""
+    """Cost of the answers' tokens in USD; None if a price or a count is unknown, or if all models
+    cost only by the hour."""
     usd_hourly: float | None = None
     """Cost in USD of the hours that model servers were ready for the run; None if hours or a price
     are unknown, or no server has a price."""

@@ -99,7 +99,7 @@ class Resolve(Protocol):
 
 
 class SelfTest(Protocol):
-    """Function that returns tests which pass in a dialog's project before any answer.
+    """Function that returns tests which must pass in a dialog's project before any answer exists.
 
     The function must be pure.
     """
@@ -117,16 +117,19 @@ class Resources:
     """Resources that rows need besides their data, such as repositories, packages or images."""
 
     help: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Help text by name of each `--resource NAME=PATH`. Ids cover the content, not the path."""
+    """Help text of each resource, by the NAME in `--resource NAME=PATH`.
+
+    Ids cover the content of a resource, not its path.
+    """
     resolve: Resolve | None = None
-    """Called before a run to resolve the resources of its programs and agents."""
+    """Function that is called before a run to resolve the resources of programs and agents."""
     names: tuple[str, ...] = ()
     """Resources that are names, such as image names, and not paths.
 
     `resolve` receives each as a `Path`.
     """
     self_test: SelfTest | None = None
-    """Returns tests which show, before any request, that a dialog's programs can pass."""
+    """Function that returns tests which show, before any request, that programs can pass."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class Source:
     resource: str
     """Name of the benchmark's resource."""
     folder: str
-    """Folder relative to the resource."""
+    """Folder of the files, relative to the resource's folder."""
     packages: str = ""
     """Subfolder with installed packages, which are identified by name and version."""
 
@@ -195,7 +198,7 @@ def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
 
 @dataclass(frozen=True)
 class Role:
-    """Task of one model in a construction."""
+    """Role of one model in a construction."""
 
     help: str
     sampling: Sampling = field(default_factory=Sampling)
@@ -253,7 +256,7 @@ class Review:
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
     scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
-    """Scale of each rated dimension."""
+    """Scale of the ratings in each dimension, by the dimension's name."""
 
     @property
     def rubric_scales(self) -> Scales:
@@ -279,7 +282,7 @@ class Constructed:
 
 
 class Construct(Protocol):
-    """Function that makes the files.
+    """Function that makes the files of a build.
 
     Equal data must lead to equal requests in every run, so that an interrupted build can resume
     from the cache.
@@ -314,7 +317,7 @@ class Construction:
     options: tuple[Option, ...] = ()
     runs_programs: bool = False
     limits: Limits | None = None
-    """Limits of its programs. None means the benchmark's limits."""
+    """Limits of the construction's programs. None means the benchmark's limits."""
     needs_embedder: bool = False
     dataset_version: str | None = None
-    """Dataset version used if neither data nor version is named. None means the default."""
+    """Dataset version to build from if the command names none. None: the benchmark's default."""

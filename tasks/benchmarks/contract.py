@@ -170,7 +170,7 @@ class Scores:
     """
     score: MakeScores
     texts_to_embed: TextsToEmbed | None = None
-    """Called for settings with an embedder."""
+    """Function that returns the texts to embed. It is called for settings with an embedder."""
     due: FindDue | None = None
     """Default: one round per user message of the dialog, with the headline metric in each."""
     ranges: Mapping[str, tuple[float, float]] = field(
@@ -194,7 +194,7 @@ NO_PROGRAMS = Programs(test_runs=no_programs)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Benchmark as seen by the pipeline."""
+    """Description of one benchmark, from which the pipeline runs it."""
 
     about: About
     data: Data

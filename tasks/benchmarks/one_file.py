@@ -84,7 +84,9 @@ def benchmark(
         ValueError: The scoring method is missing or ambiguous.
     """
     if (metric is not None) + (judge is not None) + agentic > 1:
-        raise ValueError(f"benchmark {name!r}: name one of metric, judge and agentic")
+        raise ValueError(
+            f"benchmark {name!r}: metric, judge and agentic exclude each other. Keep one"
+        )
     tested = has_tests if has_tests is not None else agentic or (metric is None and judge is None)
     if not tested and metric is None and judge is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Tasks of a benchmark in one file, and the repositories on which agents work."""
+"""Task types for authors of a benchmark in one file: questions, and repositories for agents."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence

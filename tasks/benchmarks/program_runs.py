@@ -111,7 +111,7 @@ class TestRuns(Protocol):
 
 @dataclass(frozen=True)
 class Programs:
-    """Test programs and their requirements."""
+    """Test programs of a benchmark, and what they need to run."""
 
     test_runs: TestRuns
     limits: Limits = field(default_factory=Limits)

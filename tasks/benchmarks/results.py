@@ -50,10 +50,10 @@ class WholeRun:
 
 
 class MakeFiles(Protocol):
-    """Function that yields the files of a folder."""
+    """Function that yields the files of a run's export folder."""
 
     def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
-        """Yield the name within the folder and the content of each file."""
+        """Yield each file of the export: its path in the output folder, and its content."""
         ...
 
 
@@ -72,7 +72,7 @@ class FinishedRun:
     run_id: str
     spec: RunSpec
     finished_at: str
-    """UTC, ISO 8601."""
+    """Time at which the run finished: UTC, ISO 8601."""
     episodes: Callable[[], Sequence[Episode]]
     """Reads the episodes in any order.
 
@@ -216,18 +216,18 @@ class PublishedData(Protocol):
     """Function that locates the raw data of published runs."""
 
     def __call__(self, folder: Path) -> tuple[Path, str] | None:
-        """Return the data and their version if the runs' folder leads to them, else None."""
+        """Return path and version of the raw data, or None if the folder does not tell where."""
         ...
 
 
 def no_published_data(folder: Path) -> None:
-    """Return None: the runs' folder does not lead to their data."""
+    """Return None, because the folder of published runs does not tell where their raw data are."""
     return
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """Readers of published runs."""
+    """Functions that read a benchmark's published runs: answers, raw data and judgements."""
 
     answers: PublishedAnswers
     raw_data: PublishedData = no_published_data
@@ -255,7 +255,7 @@ CONDITION_COLUMNS = (
 """Columns that describe a row's condition. `conditions` is a digest of the whole condition."""
 OPTION, SCORING, JUDGE = "option.", "scoring.", "judge."
 Condition = Mapping[str, str]
-"""Canonical JSON of each part, by name. Parts that a run does not have are absent."""
+"""Condition of a run: canonical JSON of each part, by name. Parts that the run lacks are absent."""
 
 
 def condition_of(spec_json: str, task_share: float | None, subsample_seed: int | None) -> Condition:

@@ -150,7 +150,7 @@ class Setting:
     runs_programs: bool = True
     """False if the setting runs no programs. Its runs then need no sandbox."""
     limits: Limits | None = None
-    """Limits of its programs. None means the benchmark's limits."""
+    """Limits of the setting's programs. None means the benchmark's limits."""
     metrics: tuple[str, ...] = ()
     """Extra metrics of this setting, listed after the common ones.
 
@@ -266,7 +266,7 @@ def fenced_reference(problem: Problem, turn: int) -> str:
 
 @dataclass(frozen=True)
 class Play:
-    """Participants of the dialogues."""
+    """Functions that return a dialogue's participants, reference answers and user texts."""
 
     cast: MakeCast = scripted_chat
     gold_answer: GoldAnswer = fenced_reference

@@ -95,7 +95,7 @@ class Staged:
 
     @cached_property
     def digest(self) -> str:
-        """Return the digest of all dialog rows and trees: the name of their part of the lake."""
+        """Return the digest of all dialog rows and trees, which names their part in the lake."""
         return dataset_digest(self.dialogs)
 
 

@@ -60,7 +60,7 @@ class Wording:
 
     templates: Mapping[str, Template]
     reword: "Callable[[Texts], Benchmark]"
-    """Returns the benchmark with these texts in place of Parley's."""
+    """Function (custom texts) -> the benchmark with these texts in place of Parley's."""
 
 
 def owner_of(name: str) -> str:

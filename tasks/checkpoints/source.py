@@ -19,15 +19,15 @@ _SPECS: Mapping[SourceKind, str] = {
     "repository": "vllm:ORGANISATION/NAME",
     "endpoint": "openai:MODEL",
 }
-"""Form of the model specs of each kind of source.
+"""Kind of source -> form of the model specs of the source's checkpoints.
 
-It determines the fields that `ask` may contain.
+The form determines the fields that `ask` may contain.
 """
 _ON_DISK: Mapping[str, frozenset[SourceKind]] = {
     "marker": frozenset({"directory"}),
     "quiet_minutes": frozenset({"directory", "recordings"}),
 }
-"""Fields that apply only to these kinds of sources."""
+"""Field of a source -> kinds of sources to which alone it applies."""
 
 
 class CheckpointSource(Frozen):
@@ -50,7 +50,7 @@ class CheckpointSource(Frozen):
     only: str = "*"
     """Pattern (`*`, `?`, `[...]`) of the folders, files, branches, tags or models to include."""
     family: str | None = None
-    """Name of the model family of these checkpoints. Default: derived from the folders' names."""
+    """Name of the checkpoints' model family. Default: derived from the folders' names."""
     marker: str | None = Field(default=None, min_length=1)
     """File that marks a folder of a `directory` as complete.
 

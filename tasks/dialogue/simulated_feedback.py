@@ -22,7 +22,7 @@ _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)
 _REASONING = re.compile(_LABEL.format(name="reasoning"), re.IGNORECASE | re.MULTILINE)
 _REASONING_KEPT = 2000
-"""Characters of an answer without the field to repeat.
+"""Maximum characters of an answer without the field `Feedback:` that the next request repeats.
 
 An endless repetition would fill the context.
 """

@@ -1,4 +1,4 @@
-"""Tools that a dialogue's participant may call within its turn."""
+"""Tools that a participant of a dialogue may call during a turn, and programs that it may run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class ToolRefusal(Exception):
 
 
 class Tool(Protocol):
-    """Interface of a tool."""
+    """Interface of a tool that a participant of a dialogue may call."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -100,9 +100,9 @@ class Tree:
     folder: Path
     """Location of the files. If it is missing, programs in it are unscored."""
     resource: str = ""
-    """Resource of the run (`--resource NAME=PATH`) that contains the folder.
+    """Name of the run's resource (`--resource NAME=PATH`) that contains `folder`.
 
-    Empty if there is none.
+    Empty if no resource does.
     """
     packages: str = ""
     """Digest of names and versions of the packages in the folder. Empty if it has none."""
@@ -131,7 +131,7 @@ class Place:
 
 @dataclass(frozen=True)
 class WantedProgram:
-    """Code with its tests."""
+    """Program that a participant wants to run: code with its tests."""
 
     kind: SuiteKind
     code: str
@@ -148,7 +148,8 @@ class ProgramRunner(Protocol):
         """Run the tests on the code and return the report. Wait for a free sandbox.
 
         Raises:
-            SandboxUnavailable: The sandbox could not run it. The engine ends the episode as infra.
+            SandboxUnavailable: The sandbox could not run the program. The engine ends the episode
+                as infra.
             Unscorable: The program's tree is missing.
         """
         ...

@@ -16,7 +16,8 @@ class SeatWorkspace(Protocol):
         Working directory and exported variables persist from the previous command line.
 
         Raises:
-            SandboxUnavailable: It could not run. The engine ends the episode as infra.
+            SandboxUnavailable: The command line could not run. The engine ends the episode as
+                infra.
         """
         ...
 
@@ -45,7 +46,7 @@ class SeatWorkspace(Protocol):
 
 
 class Workspaces(Protocol):
-    """Opens workspaces for the dialogues of a run."""
+    """Interface that opens workspaces for the dialogues of a run."""
 
     def open(
         self,

@@ -28,7 +28,7 @@ _LIST_S = 30.0
 
 @dataclass(frozen=True)
 class Demand:
-    """Devices that one model's servers need."""
+    """Demand of one model's servers: the number of devices, or named ones."""
 
     width: int
     """Number of devices of all replicas. 0 for a server that needs none."""

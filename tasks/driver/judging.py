@@ -192,7 +192,7 @@ class Judgements:
             if run.rubric != rubric.name:
                 raise ParleyError(
                     f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, "
-                    f"got one of {run.rubric!r}"
+                    f"got a judgement of {run.rubric!r}"
                 )
             messages = rubric.with_form(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
@@ -331,7 +331,9 @@ class JudgeAhead(Ahead):
     def rows(
         self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
     ) -> list[JudgeVerdict]:
-        """Judge episodes by all rubrics, and wait. A missing judgement becomes an infra fault.
+        """Judge episodes by all rubrics, wait for the judges, and return the rows.
+
+        A missing judgement becomes an infra fault.
 
         Args:
             verdicts: All test verdicts of these episodes.

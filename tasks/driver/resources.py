@@ -80,7 +80,7 @@ class ClusterResources:
 
 
 def needs(shard: object) -> Resources:
-    """Return the resources that a shard needs."""
+    """Return the Dask resources that a shard needs."""
     if isinstance(shard, ConverseShard):
         has_programs = shard.context.spec.sandbox != NO_SANDBOX
         return {MODEL_CALLS: len(shard.episodes), **({SANDBOX: 0} if has_programs else {})}

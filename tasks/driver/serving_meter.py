@@ -65,7 +65,7 @@ class ServingMeter:
             self.look()
 
     def look(self) -> None:
-        """Measure all replicas now, and write their work since the last measurement."""
+        """Measure all replicas now, and write what they served since the last measurement."""
         with self._lock:
             new = [
                 row
@@ -78,16 +78,16 @@ class ServingMeter:
             try:
                 self._lake.write_part("serving", self._rows, self._part, night_id=self._night_id)
             except (ParleyError, OSError) as error:
-                _LOG.warning("what vLLM's servers did cannot be stored: %s", error)
+                _LOG.warning("the metrics of vLLM's servers cannot be stored: %s", error)
 
     def _look_again(self) -> None:
         while not self._over.wait(self._every_s):
             self.look()
 
     def _row(self, replica: int, url: str) -> Serving | None:
-        """Return a replica's work since the last measurement.
+        """Return the requests and tokens that a replica served since the last measurement.
 
-        Return None if the replica did nothing or does not answer.
+        Return None if the replica served nothing or does not answer.
         """
         now = _metrics_of(url)
         if now is None:

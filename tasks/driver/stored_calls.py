@@ -45,7 +45,7 @@ class Counts:
 
 
 class StoredCalls:
-    """All answers and verdicts of one build.
+    """All answers and verdicts of one dataset build.
 
     Args:
         count: Adds amounts to the displayed progress, such as `output_tokens=12`.
@@ -77,7 +77,7 @@ class StoredCalls:
         return cast(T, await self._calls.find(key, counted, role=role))
 
     def show(self, *, calls: int = 0, output_tokens: int = 0, programs: int = 0) -> None:
-        """Add to the displayed progress."""
+        """Add these numbers to the displayed progress."""
         self._count(episodes=calls, output_tokens=output_tokens, programs=programs)
 
     def show_once(self, role: str, key: str, answer: Completion) -> None:
@@ -91,7 +91,7 @@ class StoredCalls:
         await self._calls.in_flight.drain()
 
     def close(self) -> None:
-        """Close the segment."""
+        """Close the segment to which this process appends."""
         self._calls.close()
 
     def calls(self, roles: Collection[str]) -> Mapping[str, Counts]:

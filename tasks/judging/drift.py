@@ -11,9 +11,9 @@ from tasks.language.chat_model import Message, Role
 from tasks.language.prompt import fill, placeholders
 
 Case = Mapping[str, Any]
-"""Placeholder -> text, or messages as (role, text) pairs.
+"""Drift case: placeholder -> text, or messages as (role, text) pairs.
 
-`expected` is a careful reader's rating.
+The key `expected` has the rating that a careful human reader gave.
 """
 
 

@@ -253,9 +253,9 @@ def _rating(
 
 
 def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
-    """Return the scale of a line's dimension.
+    """Return the scale of the rubric's dimension that a line names.
 
-    If the benchmark has no rubrics, any rubric is accepted.
+    If the benchmark has no rubrics, a line may name any, and the scale has no ends.
     """
     if episode.scales is None:
         return RatingScale()

@@ -28,7 +28,7 @@ class Rubric:
 
     name: str
     version: str
-    """Raise it if the messages or values derived from an unchanged prompt change."""
+    """Version of the rubric. Raise it if an unchanged prompt leads to other messages or values."""
     prompt: str
     """Text of the prompt file, with its placeholders."""
     answer: type[Frozen]
@@ -75,7 +75,7 @@ class Rubric:
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """Return the JSON schema of the answer."""
+        """Return the JSON schema that a judge's answer must fit."""
         return self.answer.model_json_schema()
 
     @cached_property
@@ -137,7 +137,7 @@ class RatingScale:
 
 
 Scales = Mapping[str, Mapping[str, RatingScale]]
-"""Rubric -> dimension -> scale."""
+"""Rating scales of a benchmark: rubric -> dimension -> scale."""
 
 
 def scales_of(rubrics: Mapping[str, Rubric]) -> Scales:

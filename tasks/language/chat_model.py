@@ -24,7 +24,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """Description of a tool for the model."""
+    """Tool as described to the model: name, purpose and arguments."""
 
     name: str
     description: str
@@ -33,7 +33,7 @@ class ToolSpec:
 
 
 UNREADABLE = "unreadable"
-"""Name of a call without a tool name or valid JSON.
+"""Tool name that Parley gives to a call without a tool name or with invalid JSON.
 
 No tool has this name, so the model gets an error.
 """
@@ -53,7 +53,7 @@ class ChatRequest:
     turn: int
     sample: int
     dialog_id: str = ""
-    """Id of one of several dialogs of the problem."""
+    """Id of the dialog, if the problem has several dialogs."""
     answer_schema: Mapping[str, Any] | None = None
     """JSON schema that the answer must fit. Sent to endpoints that accept one."""
     rubric: str = ""
@@ -93,7 +93,7 @@ class Completion:
     reasoning_tokens: int | None = None
     """Reasoning tokens, part of `output_tokens`. None if the endpoint did not count them."""
     adapted: tuple[str, ...] = ()
-    """Differences of the sent request, after the endpoint rejected the original: `without seed`."""
+    """Changes to the request after the endpoint rejected its first form, such as `without seed`."""
 
 
 def prompt_text(messages: tuple[Message, ...]) -> str:

@@ -32,7 +32,7 @@ TEXTS_A_REQUEST = 32
 _CHARACTERS_A_REQUEST = 200_000
 """Maximum characters of a request, about 50,000 tokens. A longer text is sent alone."""
 CHECK_TEXT = "Is this endpoint there?"
-"""Text of the check request before a run."""
+"""Text of the embedding request that checks an endpoint before a run."""
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
 
@@ -60,7 +60,7 @@ class Embedder(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Stop using the endpoint."""
+        """Stop using the endpoint. The embedder answers no more requests."""
         ...
 
 
@@ -105,7 +105,7 @@ class EndpointEmbedder:
         return self._open()
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """Embed texts. See `Embedder.embed`."""
+        """Return the vectors of texts. See `Embedder.embed`."""
         batches = await asyncio.gather(*(self._batch(batch) for batch in _batches(texts)))
         return [vector for batch in batches for vector in batch]
 
@@ -131,7 +131,7 @@ class EndpointEmbedder:
         ]
 
     async def ask(self, pool: EndpointPool, texts: Sequence[str]) -> Embedded | Fault:
-        """Send one request, without retries."""
+        """Send one embedding request, without retries."""
         body = {"model": self.identity.name, "input": list(texts), "encoding_format": "base64"}
         body |= fields_to_send(self.identity.request)
         outcome = await self._model.call(pool, "/embeddings", body)

@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExtractedCode:
-    """Program of an answer."""
+    """Program that was found in an answer."""
 
     code: str
     is_readable: bool = True

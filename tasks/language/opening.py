@@ -27,7 +27,10 @@ _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
 _GLANCE = CallPolicy(concurrency=1, connect_s=3.0, timeout_s=5.0)
 _PRESENT_S = 120.0
-"""Age in seconds below which a creation time is the answer's, not the model's (vLLM, llama.cpp)."""
+"""Minimum age in seconds of a creation time that describes the model.
+
+vLLM and llama.cpp report the time of the answer instead.
+"""
 
 
 def open_model(
@@ -135,7 +138,7 @@ async def served_facts(
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a listed model that distinguish its weights from others."""
+    """Return those fields of a model listed by an endpoint that tell its weights from others."""
     sizes = row.get("meta")
     facts = {name: row.get(name) for name in ("root", "parent", "owned_by")}
     facts |= (

@@ -35,13 +35,13 @@ _TWO_IN_A_ROW = (Message(Role.USER, "I will ask for a colour."), Message(Role.US
 
 
 class Question(Frozen):
-    """One probe request and its result."""
+    """Probe request and its result."""
 
     name: str
     answer: str = ""
-    """Beginning of the answer's text."""
+    """Start of the answer's text."""
     refusal: str = ""
-    """Message of the endpoint if it gave no answer."""
+    """Message with which the endpoint refused the request. Empty if it answered."""
     n_calls: int
     seconds: float | None = None
     output_tokens: int | None = None

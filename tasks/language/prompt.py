@@ -1,9 +1,9 @@
 """Prompts: one Markdown file each, with named placeholders `{name}`, filled strictly.
 
-Quotation of texts for a judge or a simulator, in a form that no quoted text can imitate. Each text
-follows a line that begins with a mark. The mark is a digest of the first text, so it stays the same
-while a dialogue grows. If any of the texts contains the mark, another one is used. A message that
-reads "User: thank you, that works" therefore remains part of its own message.
+The module also quotes texts for a judge or a simulator, in a form that no quoted text can imitate.
+Each text follows a line that begins with a mark. The mark is a digest of the first text, so it
+stays the same while a dialogue grows. If any of the texts contains the mark, another one is used. A
+message that reads "User: thank you, that works" therefore remains part of its own message.
 """
 
 import json

@@ -9,8 +9,8 @@ turn has several answers, a line has its number within the turn as `step` (from 
 out), and the tool calls of the answer as `calls`: `{"call_id", "name", "arguments"}` each, with the
 arguments as JSON text.
 
-Controls, the bounds of every table. `control:gold` answers with the benchmark's reference code,
-`control:empty` with nothing.
+The module also contains the controls, whose scores bound those of real models. `control:gold`
+answers with the benchmark's reference answers, `control:empty` with empty ones.
 """
 
 import gzip
@@ -40,7 +40,7 @@ All but the first answer of a turn add their number, from 1. A judgement's key b
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """One line of a recording."""
+    """Line of a recording: one answer."""
 
     problem_id: str
     """Id of the problem, or of one of its dialogs if it has several."""
@@ -56,7 +56,7 @@ class RecordedAnswer:
 
     @property
     def line(self) -> dict[str, object]:
-        """Return the line's fields.
+        """Return the fields of this answer's line in a recording.
 
         Fields that are newer than the first format appear only if they are set.
         """
@@ -81,7 +81,7 @@ class Recording:
     calls: Mapping[AnswerKey, tuple[ToolCall, ...]] = field(
         default_factory=dict[AnswerKey, tuple[ToolCall, ...]]
     )
-    """Tool calls of the answers that have any."""
+    """Tool calls by key of the answer, for answers with tool calls."""
 
 
 def recording_name(path: PurePath) -> str:

@@ -11,10 +11,10 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One sent request, once it has ended."""
+    """Sent request that has ended."""
 
     is_repeated: bool
-    """True if the request had been sent before."""
+    """True if the same request had been sent before."""
     is_paid: bool
     """False if the request was rejected."""
 
@@ -23,7 +23,7 @@ OnSend = Callable[[Send], None]
 
 
 def ignore_send(_: Send) -> None:
-    """Ignore a sent request."""
+    """Do nothing: nobody counts sent requests."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums over all calls. Tokens and seconds are None if they are unknown for a sent call."""
+    """Sums over several calls. Tokens and seconds are None if they are unknown for a sent call."""
 
     input_tokens: int | None
     output_tokens: int | None

@@ -18,7 +18,7 @@ class TurnVerdicts:
     instruction_id: str
     """Instruction of this turn, I_n."""
     passed: Mapping[str, bool]
-    """Instruction -> True if the answer passes its tests, for all T_k run on this answer."""
+    """Instruction -> True if the answer passes its tests, for each tested instruction."""
 
 
 def _turn(verdicts: Sequence[TurnVerdicts], n: int) -> TurnVerdicts:

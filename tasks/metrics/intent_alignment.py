@@ -17,7 +17,7 @@ from tasks.metrics.registry import metric
 BETA = 2.0
 """Both parameters of the Beta distribution (equation 4)."""
 LOWEST_PROBABILITY = 1e-3
-"""P_k is clipped to this, so that its logarithm is bounded."""
+"""Lower bound of the semantic probability P_k, so that its logarithm is bounded."""
 
 Probability = Literal["half_cosine", "clipped_cosine"]
 
@@ -27,12 +27,18 @@ class Counting:
     """Interpretation of the indices in the paper's formulas, for a dialogue of m replies."""
 
     replies: Literal["before_last", "all"] = "before_last"
-    """Value of n. `before_last`: m, so that index n - 1 is the reply before the last one. `all`:
-    m + 1, so that index n - 1 is the last reply."""
+    """Value of n.
+
+    `before_last`: m, so that index n - 1 is the reply before the last one. `all`: m + 1, so that
+    index n - 1 is the last reply.
+    """
     changes: Literal["as_printed", "consistent"] = "as_printed"
-    """Denominators of equation 6. `as_printed`: n - 1 for the mean change and for the share of
-    rises, and the change into reply n counts among the rises. `consistent`: n - 2, the number of
-    changes between the first n - 1 replies, for both."""
+    """Denominators of equation 6.
+
+    `as_printed`: n - 1 for the mean change and for the share of rises, and the change into reply n
+    counts among the rises. `consistent`: n - 2, the number of changes between the first n - 1
+    replies, for both.
+    """
 
     def last(self, n_replies: int) -> int:
         """Return the index n - 1; 0 if the dialogue has no such reply."""

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 MIN_MODELS = 5
-"""Minimum number of models. With fewer, almost any order looks correlated: four models agree or
-disagree completely by chance once in twelve."""
+"""Minimum number of models.
+
+With fewer, almost any order looks correlated: four models agree or disagree completely by chance
+once in twelve.
+"""
 RESAMPLES = 9_999
 SEED = 20250917
 _PLACES = 12
@@ -93,7 +96,7 @@ def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
 ALPHA = 0.05
 Ratings = Mapping[str, Mapping[str, float]]
-"""System -> rated item -> rating."""
+"""Ratings by people or by a judge: system -> rated item -> rating."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class RankAccuracy:
     n_agreed: int
     """Pairs among `n_pairs` that the judge orders in the same way."""
     n_compared: int
-    """Pairs with ratings of the same items."""
+    """Pairs of systems that have ratings of the same items."""
 
     @property
     def accuracy(self) -> float | None:

@@ -40,21 +40,23 @@ class Metric(Generic[P, R]):
     """Part of a score's key. Raise it when the metric's values change."""
     function: Callable[P, R]
     title: str = ""
-    """Short heading of its column in result tables."""
+    """Short heading of the metric's column in result tables."""
     better: Better | None = "higher"
     """Direction of better values, `higher` or `lower`. None: the metric only describes."""
     judged: bool = False
     """True if the metric reads judgements, so that another judge can change its values."""
     ends: tuple[float, float] = (0.0, 1.0)
-    """Lowest and highest possible value. Decisions between models use these bounds and refuse a
-    value outside."""
+    """Lowest and highest possible value.
+
+    Decisions between models use these bounds and refuse a value outside.
+    """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     @property
     def heading(self) -> str:
-        """Title, or the name if the title is empty."""
+        """Heading of the metric's column: the title, or the name if the title is empty."""
         return self.title or self.name
 
     @property

@@ -88,7 +88,7 @@ class RunPlan:
 
     @cached_property
     def dues(self) -> tuple[Due, ...]:
-        """Requirements of a finished episode of each dialog. Equal requirements are one object."""
+        """Answers and scores due for an episode of each dialog. Equal values are one object."""
         distinct: dict[Due, Due] = {}
         dues = (
             self.benchmark.due(self.spec.setting, self.options, dialog) for dialog in self.dataset
@@ -96,7 +96,7 @@ class RunPlan:
         return tuple(distinct.setdefault(due, due) for due in dues)
 
     def due(self, episode: WantedEpisode) -> Due:
-        """Return the requirements of an episode when it is finished."""
+        """Return the answers and scores that an episode must have when it is finished."""
         return self.dues[episode.at]
 
     def dues_of(self, row_digests: pa.ChunkedArray) -> list[Due]:

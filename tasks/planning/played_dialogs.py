@@ -96,7 +96,7 @@ class PlayedDialogs(Sequence[Dialog]):
 
     @property
     def digests(self) -> pa.Array:
-        """Row digests of the dialogs, in order."""
+        """Row digests of the played dialogs, in order."""
         return self.facts["row_digest"].combine_chunks()
 
 

@@ -67,8 +67,11 @@ class ModelRequest(Frozen):
     row), or `auto`: native until the endpoint refuses it. A form other than `auto` is part of the
     run's id."""
     profile: str | None = None
-    """Initial profile of the endpoint: a profile's name, or the path of its YAML file. It is part
-    of the run's id. Default: Parley learns the profile from the endpoint's refusals."""
+    """Profile of the endpoint: the form of requests that it accepts, as a name or a file's path.
+
+    The file is YAML. The profile is part of the run's id. Default: Parley learns the profile from
+    the endpoint's refusals.
+    """
     tools_as_text: bool = False
     """Describe an agent's tools in the text of messages, even if the endpoint has its own format
     for tools."""
@@ -222,7 +225,7 @@ class ComparisonRequest(Frozen):
     """Smallest statistically significant loss that counts as a regression, in the metric's own
     unit."""
     thresholds: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    """Thresholds of single metrics, by metric."""
+    """Metric -> its own threshold, in place of `threshold`."""
 
 
 class Subsample(Frozen):

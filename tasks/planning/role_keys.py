@@ -30,8 +30,11 @@ class RoleKey:
     name: str
     """Name of the field, and of the key in `SPEC,KEY=VALUE` and in configuration files."""
     form: Form
-    """Form of the value. A form with `=` maps names to values; in `SPEC,KEY=VALUE`, such a key is
-    written `KEY.NAME=VALUE`."""
+    """Form of the value.
+
+    A form with `=` maps names to values; in `SPEC,KEY=VALUE`, such a key is written
+    `KEY.NAME=VALUE`.
+    """
     help: str
     """Help text of one line, for the command and the documentation."""
     roles: tuple[Role, ...] = ROLES
@@ -261,7 +264,7 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     ),
 )
 RoleTexts = Mapping[str, Sequence[str]]
-"""Texts that a user sets for each key."""
+"""Key -> texts that a command's user sets for it."""
 
 
 def key_table() -> str:

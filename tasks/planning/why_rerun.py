@@ -51,7 +51,7 @@ class RowDigests(NamedTuple):
 
 
 Rows = Mapping[str, RowDigests]
-"""Digests by dialog id."""
+"""Digests of a dataset's dialogs, by dialog id."""
 
 
 def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:

@@ -69,7 +69,7 @@ class Home:
 
     @property
     def warehouse(self) -> Path:
-        """Published DuckDB file."""
+        """DuckDB file of the published warehouse."""
         return self.path / "warehouse.duckdb"
 
     @property

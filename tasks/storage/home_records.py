@@ -1,7 +1,7 @@
 """Small records of a home: reviewed builds, subsamples, and digests of large files.
 
-Stored subsamples: the share of its tasks that a budget allowed for a run. They are stored because
-the estimates, and with them the share, change with every run.
+A subsample is the share of a run's tasks that a budget allowed. It is stored because the estimates,
+and with them the share, change with every run.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def note_reviewed(
 
 
 def reviewed_items(home: Home) -> Mapping[str, Reviewed]:
-    """Return the items on all review sheets by id."""
+    """Return the items on the review sheets of all builds, by id."""
     return {
         name: item
         for path in sorted(home.builds.glob(f"*/{_FILE}"))
@@ -123,7 +123,7 @@ class StoredShares:
         return self._of_run.get(run)
 
     def of_night(self, night: str) -> float | None:
-        """Return the latest share stored for this night digest; None if there is none."""
+        """Return the latest share stored under the digest of a night; None if there is none."""
         return self._of_night.get(night)
 
     def add(self, share: StoredShare) -> None:

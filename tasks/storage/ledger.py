@@ -45,7 +45,7 @@ class Sum:
 
     @property
     def tokens(self) -> int:
-        """Input, output and estimated tokens."""
+        """Sum of input, output and estimated tokens."""
         return self.input_tokens + self.output_tokens + self.estimated_tokens
 
 
@@ -74,7 +74,7 @@ class Ledger:
         self._open: dict[str, int] = {}
         """Descriptors of the files to read, by name."""
         self._listed_ns: int | None = None
-        """Folder's time of change at the last complete listing of its files."""
+        """Time at which the folder had last changed when its files were last listed."""
 
     def add(self, run_id: str, amount: Sum, *, to_run: bool = True) -> None:
         """Add an amount to this process's sums.

@@ -130,7 +130,10 @@ def _report_or_move(
 
 
 def _unseal(lake: Lake, partition: Partition) -> bool:
-    """Remove the seal of a run's record. Return False if there is none, or the files differ."""
+    """Remove the digests that seal a run's files from its record.
+
+    Return False, and remove nothing, if there are none or they do not fit the files.
+    """
     record_folder = Partition("runs", partition.folder.replace(partition.table, "runs", 1))
     record = _with_parts(lake, record_folder)
     if not record.parts or broken_seal(lake.root, record):

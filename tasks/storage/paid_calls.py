@@ -5,11 +5,11 @@ in an object store. So a kill only costs the calls in flight. `refresh` reads th
 processes. Equal calls in flight are sent once. Dialogues store steps instead, in similar segments
 (`tasks.storage.journaling.journal`).
 
-Answers for agents' memories of conversations, stored once for all dialogues that follow them. A
-process appends each answer to a segment of its own. Before it requests a missing answer, it locks
-the conversation and reads the segments of other processes, so each answer is paid only once. The
-operating system releases the lock of a process that dies. Object stores have no locks: there, two
-processes may each build the memory of a conversation.
+`TalkAnswers` stores answers for agents' memories of conversations, once for all dialogues that
+follow a conversation. A process appends each answer to a segment of its own. Before it requests a
+missing answer, it locks the conversation and reads the segments of other processes, so each answer
+is paid only once. The operating system releases the lock of a process that dies. Object stores have
+no locks: there, two processes may each build the memory of a conversation.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Form(Generic[T]):
     """
 
     what: str
-    """Description of a row, for the error of a full disk."""
+    """Description of a row, which the error of a full disk shows."""
     load: Callable[[Row], T]
     """Converts a row to an answer. Raises KeyError, TypeError or ValueError for other rows."""
     dump: Callable[[T], Row] = lambda answer: {"answer": answer}
@@ -116,9 +116,9 @@ class Calls(Generic[T]):
         self._reader = SegmentReader(folder)
         self._rows: dict[Path, dict[str, T]] = {}
         self.own: dict[str, T] = {}
-        """Answers of this process, if it remembers them."""
+        """Answers of this process by key; empty unless the process remembers its answers."""
         self.others: dict[str, T] = {}
-        """Answers of all other segments, as of the last `refresh`."""
+        """Answers of all other segments by key, as of the last `refresh`."""
         self.in_flight = CallsInFlight[T]()
 
     async def find(self, key: str, ask: Callable[[], Awaitable[T]], **about: object) -> T:

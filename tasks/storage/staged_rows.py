@@ -1,6 +1,6 @@
 """Access of workers to staged dialogs and problems: by position in a part, by row groups.
 
-Contexts in the lake, each in a part of its own that is named by its content. So a process reads
+The lake stores each context in a part of its own that is named by its content. So a process reads
 only the contexts that it needs, and each of them once.
 """
 

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 TABLE = "embeddings"
 TEXTS_A_PART = 256
 _REQUESTS_AT_ONCE = 8
-"""Maximum number of requests in flight for one call of `find`. The endpoint's concurrency may be
-lower."""
+"""Maximum number of requests in flight for one call of `find`.
+
+The endpoint's concurrency may be lower.
+"""
 _MOST_CACHED = 20_000
 """Maximum number of vectors from the lake that a process keeps in memory."""
 _ABANDONED_S = 3600.0
@@ -55,7 +57,7 @@ class Vectors:
         self._calls = Calls(
             lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync
         )
-        """Answers that are not in a part yet."""
+        """The embedder's answers that are not in a part of the lake yet."""
         self._in_memory = ChainMap(self._cached, self._calls.own, self._calls.others)
         """All vectors in memory: from the lake, from this process, and from other processes."""
         self._refused = set[str]()

@@ -170,7 +170,7 @@ class MeteredModel:
 def metered(
     model: ChatModel, budget_meter: BudgetMeter | None, *, asks_anyway: bool = False
 ) -> ChatModel:
-    """Return the model with the caps enforced, if there are any."""
+    """Return the model with the caps of the budget enforced; the model itself without a meter."""
     return model if budget_meter is None else MeteredModel(model, budget_meter, asks_anyway)
 
 

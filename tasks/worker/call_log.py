@@ -45,7 +45,7 @@ class CallFile:
         self._is_broken = False
 
     def write(self, run_id: str, seat: str, **facts: object) -> None:
-        """Append one row."""
+        """Append one row about a seat of a run."""
         if self._is_broken:
             return
         try:
@@ -54,7 +54,7 @@ class CallFile:
             self._is_broken = True
 
     def close(self) -> None:
-        """Close the segment."""
+        """Close this process's segment."""
         self._segment.close()
 
     def change(self, run_id: str, seat: str, *, open: int = 0, in_flight: int = 0) -> None:

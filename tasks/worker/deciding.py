@@ -258,7 +258,7 @@ def _run_in(
 def _run_patch(
     context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
 ) -> Result:
-    """Grade a patch in a separate workspace."""
+    """Apply a patch in a separate workspace, run its tests, and return the result."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
         with held_repository(context, repository) as snapshot:

@@ -98,7 +98,7 @@ class RunContext:
 
     @cached_property
     def run_id(self) -> str:
-        """Return the spec's run id, computed once."""
+        """Return the id of the run, computed once from its spec."""
         return self.spec.run_id
 
     @property
@@ -124,7 +124,7 @@ class ShardResult:
     error: str | None = None
     """Example of the faults that ended items as infra."""
     permanent: bool = False
-    """True if there were faults, and another attempt in this night cannot remove them."""
+    """True if items ended as infra, and another attempt in this night cannot help."""
     n_cut: int = 0
     """Number of items that a budget cap stopped or prevented. No other count includes them."""
     profiles: tuple[tuple[str, EndpointProfile], ...] = ()
@@ -234,7 +234,7 @@ class JudgeContext:
     run_id: str
     benchmark: str
     seats: Mapping[str, JudgeSeat]
-    """Judge of each rubric."""
+    """Judge of each rubric, by the rubric's name."""
     fsync: bool = False
     budget_meter: BudgetMeter | None = None
     """Meter that enforces the budget caps of the invocation; None without caps."""

@@ -83,7 +83,7 @@ class JudgeState:
         )
 
     async def close(self) -> None:
-        """Close models and segment."""
+        """Close the judges' models and this process's segment of judgements."""
         for model in self._models.values():
             await model.aclose()
         self.judgements.close()

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class OpenResource(Protocol):
-    """Resource that a process holds open."""
+    """Resource that a worker process holds open, such as a run's models."""
 
     async def close(self) -> None:
         """Close the resource, on the process's loop."""
@@ -174,7 +174,7 @@ class RunState:
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
-        """Give control models the problem's reference while one of its episodes is played."""
+        """Give control models the problem's reference while an episode of the problem is played."""
         under_way = self._problems.setdefault(problem.problem_id, [])
         under_way.append(problem)
         try:
@@ -194,7 +194,7 @@ class RunState:
             raise self._stopped
 
     def count(self, stage: str, **amounts: int) -> None:
-        """Add to the run's next progress report."""
+        """Add numbers to the run's next progress report."""
         self._count(stage, **amounts)
 
     async def close(self) -> None:
@@ -277,7 +277,7 @@ class Worker:
                 )
 
     def take_progress(self) -> list[Progress]:
-        """Return the counts since the last call."""
+        """Return the progress of each run since the last call."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         amounts: dict[tuple[str, str], dict[str, int]] = {}

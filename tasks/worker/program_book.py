@@ -90,13 +90,13 @@ class ProgramFacts:
 
     runner_version: int
     environment: str
-    """Fingerprint of the sandbox."""
+    """Fingerprint of the sandbox, part of every verdict's id."""
     limits: Limits
     resources: Resources
 
     @classmethod
     def of_run(cls, context: RunContext) -> Self:
-        """Return the facts of a run."""
+        """Return the facts that a run's programs share."""
         return cls(
             context.spec.runner_version, context.environment, context.spec.limits, context.resources
         )
@@ -194,7 +194,7 @@ class BookReader:
     open_book: Callable[[], ProgramBook]
     """Returns the `ProgramBook` of the run or build."""
     before: Callable[[], None] = lambda: None
-    """Called before each program."""
+    """Function that is called before each program runs."""
     n_run: int = field(default=0, init=False)
 
     async def run(

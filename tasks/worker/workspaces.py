@@ -215,7 +215,7 @@ def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, byte
         return tree_files(folder, TreeDigests(tree.digest, tree.packages), packages)
     except OSError as fault:
         raise SandboxUnavailable(
-            f"the tree {folder} cannot be read: {fault}. Mend that, and begin the command again"
+            f"the tree {folder} cannot be read: {fault}. Repair it, then type the command again"
         ) from fault
 
 

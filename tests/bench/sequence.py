@@ -12,7 +12,7 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +58,24 @@ class LabShares:
     equivalent: float
 
 
-def lab_shares(case: LabCase, n_orders: int, seed: int = 0) -> LabShares:
+BASELINE_PASSED = (None, 0.6, 0.85)
+"""Share of problems that the baseline solved, where its scores are the strata. None: no strata."""
+
+
+def lab_shares(
+    case: LabCase, n_orders: int, baseline_passed: float | None = None, seed: int = 0
+) -> LabShares:
     """Ask a case's problems in `n_orders` random orders."""
     rng = np.random.default_rng(seed)
     differences = wins_and_losses(case.n, case.difference, case.discordant)
-    found = [intervals(rng.permutation(differences), case.n, ALPHA) for _ in range(n_orders)]
+    strata = np.zeros(case.n, int)
+    if baseline_passed is not None:
+        strata[differences < 0] = 1
+        ties = np.flatnonzero(differences == 0)
+        n_passed = round(baseline_passed * case.n) - int(strata.sum())
+        strata[ties[:n_passed]] = 1
+    orders = [rng.permutation(case.n) for _ in range(n_orders)]
+    found = [intervals(differences[order], case.n, ALPHA, strata[order]) for order in orders]
     return LabShares(
         *(
             float(np.mean([_first(mask(ends[:, 0], ends[:, 1])) / case.n for ends in found]))
@@ -114,7 +127,8 @@ def published_pairs(seed: int = 0, batch: int = 1) -> Iterator[PublishedPair]:
             for problem in order
         ]
         differences = np.array(list(paired_differences(rows).differences.values()))
-        decision, n_asked = _decided(differences, batch)
+        strata = np.array([round(4 * shares[baseline][problem]) for problem in order])
+        decision, n_asked = _decided(differences, batch, strata)
         yield PublishedPair(
             model, baseline, float(differences.mean()), decision, n_asked, differences.size
         )
@@ -133,11 +147,11 @@ def _share(text: str) -> float:
     return int(passed) / int(n)
 
 
-def _decided(differences: np.ndarray, batch: int) -> tuple[Decision, int]:
+def _decided(differences: np.ndarray, batch: int, strata: np.ndarray) -> tuple[Decision, int]:
     n_total = differences.size
     for n in [*range(batch, n_total, batch), n_total]:
         decision = decide(
-            confidence_interval(differences[:n], n_total, ALPHA), MARGIN, n == n_total
+            confidence_interval(differences[:n], n_total, ALPHA, strata), MARGIN, n == n_total
         )
         if decision is not None:
             return decision, n
@@ -152,13 +166,14 @@ def _print_table(heads: Sequence[str], rows: Iterator[Sequence[object]]) -> None
 
 
 def _lab_rows(n_orders: int) -> Iterator[Sequence[object]]:
-    for case in CASES:
-        found = lab_shares(case, n_orders)
+    for case, baseline_passed in product(CASES, BASELINE_PASSED):
+        found = lab_shares(case, n_orders, baseline_passed)
         yield (
             f"{case.n:,}",
             f"{100 * case.difference:+.0f} ({case.discordant:.0%} discordant)"
             if case.difference
             else f"0 ({case.discordant:.0%})",
+            "-" if baseline_passed is None else f"{baseline_passed:.0%}",
             f"{found.sign:.2f}",
             f"{found.not_worse:.2f}",
             f"{found.equivalent:.2f}",
@@ -173,6 +188,7 @@ def main() -> None:
         (
             "N",
             "difference",
+            "baseline passed",
             "sign",
             "not worse than -3",
             "equivalent within 3",

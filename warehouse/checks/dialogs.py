@@ -177,7 +177,7 @@ SUITE = Suite(
                 ),
                 matches(
                     "row_digest_format",
-                    "every episode id is computed from it",
+                    "every episode id is computed from the row digest",
                     "row_digest",
                     DIGEST,
                 ),
@@ -199,7 +199,7 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "first_user_turn_present",
-                    "the first request to the model contains it",
+                    "the first request to the model contains user turn 1",
                     _no_first_question,
                 ),
                 no_fault(

@@ -64,7 +64,10 @@ def docs_path(context: CheckContext, table: str) -> str | None:
 
 
 def index_path(docs_dir: Path, run_id: str) -> str | None:
-    """Return the path of a run's index, relative like `docs_path`. None: the run has no docs."""
+    """Return the path of a run's index, relative to the folder that contains `docs_dir`.
+
+    None: the run has no docs.
+    """
     return (
         f"{docs_dir.name}/{run_id}/index.html"
         if (docs_dir / run_id / "index.html").is_file()

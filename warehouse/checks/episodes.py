@@ -90,9 +90,9 @@ def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
 def _not_contained(row: Row, context: CheckContext) -> str | None:
     listed = (context.contained_episodes or {}).get(row["episode_id"])
     if listed is None:
-        return "run_episodes does not list it"
+        return "run_episodes does not list this episode"
     if listed != (row["problem_id"], row["sample"]):
-        return f"run_episodes lists it as problem {listed[0]!r} sample {listed[1]}"
+        return f"run_episodes lists the episode as problem {listed[0]!r} sample {listed[1]}"
     return None
 
 
@@ -171,7 +171,11 @@ def _listed(data: pa.Table, context: CheckContext) -> list[Row]:
 
 
 def _listed_only(row: Row, context: CheckContext) -> str | None:
-    return None if row["took_place"] else "run_episodes lists it, but the run has no such episode"
+    return (
+        None
+        if row["took_place"]
+        else "run_episodes lists this episode, but the run has no such episode"
+    )
 
 
 def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
@@ -182,7 +186,11 @@ def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
 
 
 def _absent(row: Row, context: CheckContext) -> str | None:
-    return None if row["took_place"] else "the run includes it, but the table has no row for it"
+    return (
+        None
+        if row["took_place"]
+        else "the run includes this episode, but the table has no row for it"
+    )
 
 
 SUITE = Suite(
@@ -205,9 +213,13 @@ SUITE = Suite(
             (
                 not_empty("episodes_took_place", "a run without episodes has no result"),
                 present(
-                    "episode_id_present", "steps, verdicts and scores refer to it", "episode_id"
+                    "episode_id_present",
+                    "steps, verdicts and scores refer to this id",
+                    "episode_id",
                 ),
-                matches("episode_id_format", "it is a content digest", "episode_id", DIGEST),
+                matches(
+                    "episode_id_format", "an episode id is a content digest", "episode_id", DIGEST
+                ),
                 unique(
                     "episode_id_unique",
                     "a final episode counts once in every mean",
@@ -215,7 +227,7 @@ SUITE = Suite(
                 ),
                 one_of(
                     "stop_reason_known",
-                    "it says whether the episode is final or pending",
+                    "the stop reason says whether the episode is final or pending",
                     "stop_reason",
                     [r.value for r in StopReason],
                 ),

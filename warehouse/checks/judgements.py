@@ -109,7 +109,11 @@ SUITE = Suite(
             (*_KEY, "judgement_id", "value", "unscored_reason", "n_calls"),
             (
                 present("episode_id_present", "a judgement refers to an episode", "episode_id"),
-                present("judgement_id_present", "it identifies equal prompts", "judgement_id"),
+                present(
+                    "judgement_id_present",
+                    "a judgement id identifies equal prompts",
+                    "judgement_id",
+                ),
                 unique("judgement_unique", "a judgement counts once", *_KEY),
                 at_least(
                     "turn_from_zero",
@@ -120,7 +124,7 @@ SUITE = Suite(
                 at_least("calls_not_negative", "costs are sums of calls", "n_calls", 0),
                 one_of(
                     "reason_known",
-                    "it says which fault left the value missing",
+                    "the reason says which fault left the value missing",
                     "unscored_reason",
                     [r.value for r in UnscoredReason],
                 ),

@@ -115,11 +115,11 @@ SUITE = Suite(
                 matches("level_not_blank", "results are grouped by level", "level", r"\S"),
                 matches(
                     "row_digest_format",
-                    "every episode id is computed from it",
+                    "every episode id is computed from the row digest",
                     "row_digest",
                     DIGEST,
                 ),
-                at_least("source_line_from_one", "it locates the raw row", "source_line", 1),
+                at_least("source_line_from_one", "the line locates the raw row", "source_line", 1),
                 no_fault("problem_of_benchmark", "tables are partitioned by benchmark", of_run),
                 no_fault(
                     "base_instruction_first",
@@ -132,7 +132,7 @@ SUITE = Suite(
                     _instruction_twice,
                 ),
                 no_fault("tests_not_empty", "every program passes an empty test", _no_tests),
-                no_fault("prompt_not_blank", "it is the text of turn 1", _blank_prompt),
+                no_fault("prompt_not_blank", "the prompt is the text of turn 1", _blank_prompt),
                 no_fault(
                     "instruction_text_not_blank",
                     "each turn is one instruction",

@@ -72,7 +72,7 @@ class CheckContext:
     model: str
     """Label of the model. Empty for the tables of a dataset."""
     checked_at: str
-    """UTC, ISO 8601."""
+    """Time of the check: UTC, ISO 8601."""
     docs_dir: Path | None = None
     """Folder that receives a folder of Data Docs per run. None: no docs are written."""
 
@@ -178,7 +178,7 @@ class FrameRules:
     or answers."""
     rules: tuple[Rule, ...]
     at_once: bool = False
-    """True: the frame has one row, and `find` receives all rows of the table as `row["rows"]`."""
+    """True if the frame has one row: `find` then receives the table's rows as `row["rows"]`."""
 
 
 @dataclass(frozen=True)

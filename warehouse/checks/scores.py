@@ -215,7 +215,7 @@ SUITE = Suite(
                 ),
                 one_of(
                     "reason_known",
-                    "it says why a value is missing",
+                    "the reason says why a value is missing",
                     "unscored_reason",
                     list(UnscoredReason),
                 ),

@@ -21,7 +21,9 @@ R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
-"""The process yields to dialogues in progress: a busy driver would leave their endpoints idle."""
+"""Niceness of the check process, which yields to the driver: a driver that waits for a processor
+leaves endpoints idle.
+"""
 
 
 class CheckService:

@@ -246,7 +246,7 @@ class _LazyFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of one of the modules, or None for another module."""
+        """Return a lazy spec of a module whose import is delayed, or None for another module."""
         spec = PathFinder.find_spec(name, path, target) if name in self._names else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)

@@ -1,10 +1,8 @@
 """The table `history`: a metric over the checkpoints of a family.
 
 A row has the trend, the change point, and how much the judges' answers on the bundled drift cases
-changed.
-
-Trend and change point of a short series of numbers. Both are rank statistics, so that one outlier
-decides nothing alone.
+changed. Trend and change point are rank statistics, so a single outlier in a short series decides
+nothing.
 """
 
 import itertools
@@ -130,7 +128,7 @@ def _share_as_clear(clearest: float, ranks: tuple[float, ...]) -> float:
 Metric = tuple[str, int]
 """(metric, its version). Values of two versions are not one series."""
 Results = Mapping[str, Mapping[Metric, Mapping[str, Any]]]
-"""run -> metric -> mean, interval and counts, from the leaderboard."""
+"""Run id -> metric -> mean, interval and counts, from the leaderboard."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Line:
-    """One metric over the checkpoints."""
+    """One metric over the checkpoints of a series."""
 
     points: tuple[_Point, ...]
     trend: Trend

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REQUESTED = "asked"
 Pair = tuple[ComparedRun, ComparedRun]
-"""(new, old)."""
+"""Two runs to compare: (new, old)."""
 
 
 def compare_named(

@@ -54,7 +54,7 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
     differences = [value - other for value, other in zip(values, others, strict=True)]
     if len(problems) != len(differences):
         raise ValueError(
-            f"{len(differences)} pairs and {len(problems)} problems: each pair has one problem"
+            f"{len(differences)} pairs and {len(problems)} problems: give one problem for each pair"
         )
     if not differences:
         return Paired(undefined_because=NOTHING_SHARED)

@@ -28,7 +28,7 @@ class MetricPair:
     q_value: float | None
     """p-value, adjusted over the metrics of this pair of runs."""
     n_unpaired: int
-    """Number of scores that only the run has."""
+    """Number of scores that only the compared run has, and not the other run."""
     n_unpaired_other: int
     """Number of scores that only the other run has."""
 

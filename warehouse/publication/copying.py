@@ -1,19 +1,18 @@
-"""Copies of the warehouse file.
+"""Copies of the warehouse file, and blocks of the old file at the end of its copy.
 
-Copying is the only step of a publication whose cost grows with all earlier publications.
+A publication updates a copy of the file. Copying is the only step whose cost grows with all earlier
+publications, so the copy is made ahead, while a night's models answer. The copy's name contains the
+identity of its original. It is used only while the original is still the warehouse, and every
+publication removes it.
 
-Copy of the warehouse ahead of a publication, while a night's models answer. No other step of a
-publication grows without bound. The copy's name contains the identity of its original, and it is
-used only while the original is still the warehouse. Every publication removes it.
-
-Blocks of the earlier publication at the end of the new file, for readers during replacement. DuckDB
-opens a file by name twice: it reads the header through the first opening and the blocks through the
-second. A publication may replace the file in between. The new file is a copy of the old one with
-one more checkpoint. A checkpoint overwrites no block that the header before it reaches; it only
+The appended blocks serve readers during the replacement of the file. DuckDB opens a file by name
+twice: it reads the header through the first opening and the blocks through the second. A
+publication may replace the file in between. The new file is a copy of the old one with one more
+checkpoint of DuckDB. A checkpoint overwrites no block that the header before it reaches; it only
 cuts free blocks off the file's end. With these blocks appended again, the old header and the new
-file are the complete old publication. A line at the very end states the file's length without them.
-It counts only while the header is unchanged: another program that writes to the file changes the
-header, and may use the space of the blocks.
+file are the complete old publication. A line at the very end states the file's length without the
+appended blocks. The line counts only while the header is unchanged: another program that writes to
+the file changes the header, and may use the space of the blocks.
 """
 
 import errno
@@ -32,7 +31,8 @@ _CLONE = 0x40049409
 """Linux's FICLONE: the copy shares the blocks of the original until either changes."""
 _STEP_BYTES = 2 * 2**20
 _LANES = 2
-"""Threads that copy a part of the file each: one reads while the other writes. More are not faster.
+"""Number of threads, each of which copies a part of the file: one reads while the other writes.
+More threads are not faster.
 """
 _PAST_THE_CACHE = getattr(os, "O_DIRECT", 0)
 

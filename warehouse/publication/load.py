@@ -33,14 +33,15 @@ class Synced:
     """Counts of one table's update."""
 
     changed: tuple[Partition, ...] = ()
-    """Partitions loaded again, or removed (then without parts)."""
+    """Partitions that were loaded again or removed. A removed one has no parts."""
     n_files: int = 0
     n_rows: int = 0
-    """Rows read from these files."""
+    """Number of rows read from the `n_files` files."""
     n_repeated: int = 0
-    """Rows left out because a newer part repeats them."""
+    """Number of rows left out because a newer part repeats them."""
     damaged: tuple[Damage, ...] = ()
-    """Partitions left out. The table has none of their rows, and the next publication tries again.
+    """Partitions left out because a part is unreadable. The table has none of their rows, and the
+    next publication tries again.
     """
 
 
@@ -176,7 +177,7 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
 
 
 def _free_memory(connection: "DuckDBPyConnection") -> None:
-    """Free memory.
+    """Commit, so that DuckDB frees the memory of inserted rows.
 
     DuckDB holds an insert's Arrow data until its transaction ends, and a rebuild inserts every run.
     """

@@ -46,18 +46,18 @@ class PublishReport:
 
     path: Path
     n_runs_loaded: int
-    """Published runs whose rows or marts were made again."""
+    """Number of published runs whose rows or marts were made again."""
     n_runs_published: int
-    """All runs whose results the file shows."""
+    """Number of all runs whose results the file shows."""
     n_runs_withheld: int
-    """Runs that have only their row in `runs` and their quality checks."""
+    """Number of runs of which the file has only the row in `runs` and the quality checks."""
     n_files: int
-    """Parquet files read."""
+    """Number of Parquet files read."""
     n_rows: int
-    """Rows read from them."""
+    """Number of rows read from the Parquet files."""
     seconds: float
     replaced: bool
-    """False if the file was already up to date."""
+    """True if a new file replaced the old one; False if the old one was already up to date."""
     rebuilt_because: str | None = None
     """Reason why the file was rebuilt from the lake. None: the old file was continued."""
     warnings: tuple[str, ...] = ()

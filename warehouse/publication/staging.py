@@ -9,7 +9,7 @@ _TARGETS = {
     "scores": ("score_rows",),
     "test_verdicts": ("test_verdict_rows",),
 }
-"""Lake tables that readers see through a view of the same name."""
+"""Lake table -> its tables in the warehouse, if a view has the name of the lake table."""
 
 ONE_ROW_PER = {
     "checkpoints": "digest order by found_at, path",
@@ -53,9 +53,9 @@ def targets(table: str) -> tuple[str, ...]:
 
 
 def selection(table: str, target: str) -> str:
-    """Return the query of the rows that one target takes from `incoming`.
+    """Return the query of the rows that the table `target` takes from `incoming`.
 
-    It comes from the file in sql/staging, or from the schema.
+    The query comes from the target's file in sql/staging, or from the lake table's schema.
     """
     if target in sql_files.names("staging"):
         return sql_files.load("staging", target).statement

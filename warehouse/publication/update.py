@@ -49,7 +49,7 @@ Choice = Callable[[Partition], bool]
 
 @dataclass
 class Update:
-    """Changes of the base tables."""
+    """Changes that one publication makes to the base tables."""
 
     published: frozenset[str] = frozenset()
     touched: set[str] = field(default_factory=set[str])

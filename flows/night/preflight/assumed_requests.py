@@ -191,7 +191,7 @@ def subject_calls(
 def _assumed_subject(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None
 ) -> Calls:
-    """Return the calls of each round without an answer.
+    """Return the calls that the subject will make: one for each round without an answer.
 
     The setting defines how much history a request contains.
     """

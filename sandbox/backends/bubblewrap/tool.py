@@ -59,7 +59,7 @@ def why_no_sandbox(returncode: int, stderr: bytes) -> SandboxUnavailable:
     """Return the error that explains why bwrap ended before it started the program.
 
     Args:
-        returncode: exit status as in `Popen.returncode`; below zero if a signal ended it.
+        returncode: exit status as in `Popen.returncode`; below zero if a signal ended bwrap.
         stderr: error output of bwrap.
     """
     if returncode < 0:

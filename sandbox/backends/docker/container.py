@@ -344,7 +344,7 @@ class _Stream:
         """
         left_s = deadline - time.monotonic()
         if left_s <= 0 or (is_over is not None and is_over()):
-            raise TimeoutError("no answer before the time limit")
+            raise TimeoutError("the launcher sent no message before the time limit")
         self._socket.settimeout(left_s if is_over is None else min(left_s, _POLL_S))
         try:
             data = self._socket.recv(1 << 20)

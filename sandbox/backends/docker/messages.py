@@ -40,11 +40,11 @@ def receive(
         raise ValueError(f"the message has {size} bytes, but at most {longest} are allowed")
     head_size = int.from_bytes(read_exactly(_HEAD_BYTES), "big")
     if _HEAD_BYTES + head_size > size:
-        raise ValueError("the head of the message is longer than the message")
+        raise ValueError(f"damaged message: a header of {head_size} bytes in a message of {size}")
     head = json.loads(read_exactly(head_size))
     if not isinstance(head, dict) or not isinstance(head.get("sizes"), list):
         raise ValueError("the message has no head")
     sizes = head.pop("sizes")
     if min(sizes, default=0) < 0 or _HEAD_BYTES + head_size + sum(sizes) != size:
-        raise ValueError("the parts of the message do not have its length in total")
+        raise ValueError(f"damaged message: parts of {sizes} bytes do not fill a message of {size}")
     return head, [read_exactly(length) for length in sizes]

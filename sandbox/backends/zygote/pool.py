@@ -32,7 +32,7 @@ class Kind:
 
 
 def kind(bwrap: str, uid: int, preload: tuple[str, ...], packages: tuple[str, ...] = ()) -> Kind:
-    """Return the kind of zygote that would be started now."""
+    """Return the kind of a zygote with these arguments that would be started now."""
     home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
     return Kind(bwrap, uid, preload, packages, (interpreter(), *python_roots()), home)
 

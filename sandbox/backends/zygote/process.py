@@ -31,7 +31,10 @@ from schemas.run import Limits
 
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
-"""Value of PARLEY_REPORT_FD in a program. `harness/zygote/zygote.py` opens the descriptor."""
+"""Number of the descriptor for reports, in the program's variable PARLEY_REPORT_FD.
+
+`harness/zygote/zygote.py` opens the descriptor.
+"""
 _CAPABILITIES = (
     "CAP_SYS_ADMIN",
     "CAP_NET_ADMIN",
@@ -159,7 +162,7 @@ class Zygote:
         return received[0]
 
     def finish_run(self) -> RunEnding:
-        """Return how the run ended, after its pidfd has reported the end.
+        """Return the ending of the run, once the run's pidfd has reported it.
 
         Raises:
             ZygoteGone: the zygote has ended.

@@ -169,7 +169,7 @@ def _keep_hook(**hooks: Callable[[], object]) -> None:
 def as_interpreter(
     script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    """Make this process look like an interpreter that was just started with that script."""
+    """Make this process look like an interpreter that was just started with `script`."""
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)

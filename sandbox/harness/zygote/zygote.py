@@ -110,9 +110,10 @@ def serve(
 def wait_for(
     control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]
 ) -> None:
-    """Report the child's pidfd, then how the child ended and the state of the zygote.
+    """Send the driver the child's pidfd, then the child's exit status and the zygote's state.
 
-    The state covers this process and the process with the libraries.
+    The state (memory in use, unexpected processes) is that of this process and of the process with
+    the preloaded libraries.
     """
     for descriptor in descriptors:
         os.close(descriptor)
@@ -239,9 +240,9 @@ def command(
 
 
 def stay_first() -> None:
-    """Continue in a child, while the first process stays.
+    """Fork, and return in the child. The first process of the pid namespace stays here.
 
-    The first process adopts orphans, and ends as the child ended.
+    It adopts orphans, and ends with the child's exit status.
     """
     child = os.fork()
     if child == 0:

@@ -38,7 +38,7 @@ def run_tests(
         sandbox: sandbox that runs the program.
         program: program with its tests.
         limits: limits of the whole program. Java and JavaScript get more address space than
-            `memory_mb` (see `RuntimeLimits`).
+            `memory_mb` (see `schemas.run.RuntimeLimits`).
         longest: maximum number of characters of a unittest method's detail.
 
     Returns:
@@ -69,8 +69,9 @@ def run_answer(
 
     Programs that did not pass in the joint run may run again alone.
 
-    Returns: The verdict of each program, or the error that prevented it; and the number of sandbox
-    runs.
+    Returns:
+        The verdict of each program, or the error because of which it has none; and the number of
+        sandbox runs.
 
     Raises:
         ValueError: the tests contain no test.

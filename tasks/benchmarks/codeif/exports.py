@@ -110,7 +110,7 @@ def _wide(
 def _measures(
     by_place: Mapping[int, Mapping[str, object]], metric: str, most: int
 ) -> list[tuple[object, ...]]:
-    """Return the row of a metric, and the rows of its counts."""
+    """Return the table's rows about one metric: its values, then each of its counts."""
     rows: list[tuple[object, ...]] = []
     fields = (metric, *(f"{_PREFIXES.get(metric, _PREFIX_OF_CA)}{suffix}" for suffix in _COUNTS))
     for name, field in zip(

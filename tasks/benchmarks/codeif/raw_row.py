@@ -24,7 +24,7 @@ def _some_tests(tests: list[str]) -> list[str]:
 
 
 def strategy_validator(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a validator that accepts only these names."""
+    """Return a pydantic validator that accepts only these names of strategies."""
 
     def validate(name: str) -> str:
         if name not in names:

@@ -30,7 +30,7 @@ TurnMetric = (
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Turn to score."""
+    """Turn to score, with the instructions that decide it."""
 
     instruction_id: str
     """Instruction that the turn gave."""

@@ -10,8 +10,10 @@ from tasks.benchmarks.raw_rows import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
 REPOSITORY_FILES = ("L_1_part_2*.jsonl", "L_2*.jsonl", "L_3*.jsonl")
-"""Files of repository tasks. The first release (v0) is staged without them, since its rows have no
-order of turns."""
+"""Files of repository tasks.
+
+The first release (v0) is staged without them, since its rows have no order of turns.
+"""
 
 
 def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Result tables of CodeIF-Bench: its groups in `results`, and wide tables of them."""
+"""Result tables of CodeIF-Bench: groups of the table `results`, and wide tables over them."""
 
 from importlib.resources import files
 

@@ -28,7 +28,7 @@ from warehouse.sql_files import read_sql
 
 
 def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    """Return the result of one of this folder's queries.
+    """Return the result of the SQL query `queries/NAME.sql` of this benchmark.
 
     Raises:
         UsageError: No run of this benchmark is published.
@@ -155,7 +155,7 @@ CORRELATION_COLUMNS = (
 
 @dataclass(frozen=True)
 class _Run:
-    """Figures of one run."""
+    """Condition and results of one run."""
 
     part: str
     model: str
@@ -185,7 +185,7 @@ class _Run:
 
     @property
     def compared_by(self) -> tuple[str, str, int]:
-        """Return the key that compared static and live runs have in common."""
+        """Return the values that must be equal in a static run and a live run to compare them."""
         return self.dataset_version, self.feedback, self.turns
 
     @property
@@ -196,7 +196,7 @@ class _Run:
 
 
 _Key = tuple[tuple[str, str, int], str]
-"""(values that must agree, reference model of static runs or options of live runs)."""
+"""(`_Run.compared_by`, reference model of static runs or options of live runs)."""
 _Groups = dict[_Key, dict[str, _Run]]
 """Newest run of each model, by key."""
 
@@ -271,7 +271,7 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
         raise UsageError(
-            f"no run of a model with replayed feedback is published in {home}. "
+            f"no run with replayed feedback is published in {home}. "
             f"Publish runs of {', '.join(STATIC)} and of the matching live settings"
         )
     return CORRELATION_COLUMNS, rows

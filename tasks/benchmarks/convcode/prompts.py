@@ -1,7 +1,6 @@
 """Prompts of simulated users, and the messages that carry feedback to the model.
 
-Prompts of simulated users, who see only the tests that are shown. A novice never sees the reference
-code.
+Simulated users see only the tests that the setting shows. A novice never sees the reference code.
 """
 
 import re
@@ -31,7 +30,7 @@ PROMPTS = PromptTexts("tasks.benchmarks.convcode", PROMPT_NAMES)
 GROUND_TRUTH_PROMPTS = PromptTexts("tasks.benchmarks.convcode", (*PROMPT_NAMES, "ground_truth"))
 """Prompts of the setting that shows the reference code.
 
-Ids of other settings do not cover its text.
+Ids of other settings do not cover the texts of these prompts.
 """
 
 

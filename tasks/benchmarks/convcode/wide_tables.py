@@ -1,4 +1,4 @@
-"""Result tables: groups in `results`, cost of feedback, and the wide table over both."""
+"""Result tables: groups of the table `results`, cost of feedback, and a wide table over both."""
 
 from importlib.resources import files
 

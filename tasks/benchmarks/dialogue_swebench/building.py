@@ -55,7 +55,7 @@ class _Query:
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """Return two calls per issue."""
+    """Return the number of model calls: two for each issue."""
     return {"model": 2 * len(staged.problems)}
 
 

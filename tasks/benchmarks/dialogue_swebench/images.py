@@ -20,12 +20,12 @@ from tasks.storage.new_folder import replace_file
 
 OFFICIAL = "swebench"
 _OFFICIAL_NAME = "swebench/sweb.eval.x86_64.{instance}:latest"
-"""Form of the names, from `instance_image_key` in swebench 4.1.0 for its namespace `swebench`.
+"""Form of official image names, as `instance_image_key` of swebench 4.1.0 makes them.
 
-Source: `harness/test_spec/test_spec.py` of swebench.
+Source: `harness/test_spec/test_spec.py` of swebench, with its namespace `swebench`.
 """
 PROGRAMS = "/opt/miniconda3/envs/testbed/bin"
-"""Folder of the Python in such an image."""
+"""Folder of the Python that runs the tests in an evaluation image."""
 FORM = (
     f"It is `{OFFICIAL}` for SWE-bench's official Docker images ({_OFFICIAL_NAME}),"
     f" REGISTRY/{OFFICIAL} for their copies in another registry, or another name in which"
@@ -50,7 +50,7 @@ class Images:
 
     @classmethod
     def named(cls, text: str) -> Self:
-        """Return the images whose form of names `--resource images=FORM` gives.
+        """Return the images named by the FORM of `--resource images=FORM`.
 
         Raises:
             ConfigError: The text is not a valid form of names.

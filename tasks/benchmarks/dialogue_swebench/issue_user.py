@@ -73,10 +73,10 @@ class IssueUser:
     """Model of the user. None if the user does not answer after the first message."""
     prompts: Mapping[str, str]
     sampling: Sampling = _REPLY
-    """Sampling of a reply. A check has at least `MOST_REVIEW_TOKENS`."""
+    """Sampling of a reply. The check of a reply may use at least `MOST_REVIEW_TOKENS` tokens."""
     revises: bool = True
     unavailable: str | None = None
-    """Text that replaces every later reply."""
+    """Text that the user sends in place of every reply after the first message, if it is set."""
     ends_with_diff: bool = False
     """True for a subject without tools: a diff or `MOST_EMPTY` empty answers end the dialogue."""
     role: Role = Role.USER

@@ -104,7 +104,7 @@ class Instance(BaseModel):
     query: str | None = None
     """User's fixed first message, if the data has one."""
     test_cmd: str | None = None
-    """Command that runs its tests, if the data has one. The tests' names are appended."""
+    """Command that runs the tests, if the data has one. The tests' names are appended."""
 
     @property
     def title(self) -> str:
@@ -134,7 +134,7 @@ def parse_row(raw: dict[str, Any]) -> Instance:
 
 
 class Route(Frozen):
-    """One way to run tests."""
+    """Way to run the tests of an instance: runner, command, variables and Python."""
 
     runner: str
     """Runner as in `RepoSnapshot.runner`. Empty for pytest."""

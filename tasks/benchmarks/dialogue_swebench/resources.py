@@ -35,11 +35,11 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class _Service:
-    """Package that serves the tests on loopback, started by `python -m`."""
+    """HTTP server on loopback that tests use: a package that `python -m MODULE` starts."""
 
     module: str
     variable: str
-    """Name of the variable that contains its address."""
+    """Environment variable that tells the tests the server's address."""
     port: int
 
     @property

@@ -230,8 +230,8 @@ def _fact_routes() -> Iterator[GradeRoute]:
             route = routes[0]
             if route.python != group["python"] or any(other != route for other in routes):
                 raise ValueError(
-                    f"{project} {group['versions']}: no single route on Python {group['python']}:"
-                    f" {routes}"
+                    f"{project} {group['versions']}: graded differently on Python"
+                    f" {group['python']}: {routes}. Give each version a group of its own"
                 )
             ids = tuple(f"{project.replace('/', '__')}-{number}" for number in group["instances"])
             yield GradeRoute(

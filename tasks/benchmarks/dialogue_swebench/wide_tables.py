@@ -1,4 +1,4 @@
-"""Result tables: the groups of Dialogue-SWEBench in `results`, and the paper's Tables 1 and 4."""
+"""Result tables of Dialogue-SWEBench: groups of the table `results`, and Tables 1 and 4."""
 
 from importlib.resources import files
 

@@ -1,4 +1,4 @@
-"""Test runs of a dialogue: the delivered program with each of the task's cases."""
+"""Test runs of a dialogue: its delivered program is run with each of the task's test cases."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Result tables of Talk2Code: its groups in `results`, and a wide table, the paper's Table 1."""
+"""Result tables of Talk2Code: groups of the table `results`, and the paper's Table 1."""
 
 from importlib.resources import files
 
@@ -32,7 +32,7 @@ _MEASURES = {
     "level_kept": "level_kept",
     "disclosed": "reference_disclosure",
 }
-"""Column -> its metric."""
+"""Column of the paper's Table 1 -> metric that the column shows."""
 
 
 def _measure_columns() -> Columns:

@@ -124,7 +124,7 @@ def make_rows(
 
 
 class _Cut:
-    """Turns of a dialogue, grouped by their use."""
+    """Turns of a dialogue by use: system, context, played, and those after the last answer."""
 
     def __init__(
         self, normal: NormalDialog, history: Sequence[NormalTurn], n_history: int | None
@@ -147,7 +147,7 @@ class _Cut:
         )
         self.before: Sequence[NormalTurn] = history[:n_history]
         self.shared = history
-        """Turns of the context: those before the dialogue, or a longer history."""
+        """Turns of the context: the turns before the dialogue, or a longer history."""
         self.question = rest[opening].content or ""
         if history and before:
             raise BadRow(
@@ -190,7 +190,7 @@ def _about(normal: NormalDialog) -> dict[str, Any]:
 
 
 def _without_answers(turn: NormalTurn) -> dict[str, Any]:
-    """Return the turn. If the model under test generates it, omit its content."""
+    """Return the turn's fields, without the content if the model under test generates the turn."""
     fields = turn.model_dump()
     return fields | {"content": None} if turn.is_generated else fields
 

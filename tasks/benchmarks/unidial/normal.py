@@ -11,7 +11,7 @@ _RAW = ConfigDict(extra="allow", strict=True)
 
 
 class MetricConfig(BaseModel):
-    """Metric with its arguments."""
+    """Metric that the data define for a turn, with its arguments."""
 
     model_config = _RAW
 
@@ -20,7 +20,7 @@ class MetricConfig(BaseModel):
 
 
 class EvalConfig(BaseModel):
-    """Evaluation of a turn: if the model generates it, and how it is measured."""
+    """Evaluation of a turn: whether the model generates it, and which metrics measure it."""
 
     model_config = _RAW
 
@@ -31,7 +31,7 @@ class EvalConfig(BaseModel):
 
 
 class NormalTurn(BaseModel):
-    """One message."""
+    """Turn of a normalised dialogue: a message, or the place of an answer to generate."""
 
     model_config = _RAW
 
@@ -50,7 +50,7 @@ class NormalTurn(BaseModel):
 
 
 class DialogConfig(BaseModel):
-    """Configuration of a dialogue."""
+    """Choice of a dialogue's history: reference answers, or the model's own."""
 
     model_config = _RAW
 
@@ -58,7 +58,7 @@ class DialogConfig(BaseModel):
 
 
 class NormalDialog(BaseModel):
-    """One dialogue."""
+    """Dialogue in the normalised form."""
 
     model_config = _RAW
 

@@ -70,7 +70,7 @@ def _owner(dialog_id: str) -> str:
 
 
 def _folders(owners: Iterable[str]) -> Mapping[str, str]:
-    """Return a folder name for each owner, unique on every file system."""
+    """Return the folder name of each dataset, unique even if letter case is ignored."""
     names: dict[str, str] = {}
     for owner in sorted(owners):
         plain = re.sub(r"[^\w.-]", "_", owner)[:_LONGEST].lstrip(".") or "dataset"

@@ -183,7 +183,7 @@ def _program(answer: str, tests: AnswerTests, reference: str, options: Options) 
 
 
 def _code(answer: str | None) -> str | None:
-    """Return the first block tagged as Python, else the first block, else the complete answer."""
+    """Return an answer's first block tagged as Python, else its first block, else all of it."""
     if answer is None:
         return None
     block = _PYTHON.search(answer) or _FENCED.search(answer)

@@ -80,7 +80,7 @@ def _run(folder: Path, model: str) -> Path:
             return place
     raise SourceUnreadable(
         f"{folder} has no folder `{normalised.GENERATED}` and no folder of a model {model!r}. "
-        "Name a finished run's output folder"
+        "Name the output folder of a finished UniDial-EvalKit run"
     )
 
 

@@ -40,11 +40,11 @@ class DatasetFiles:
     name: str
     files: tuple[Path, ...]
     dataset: Dataset | None
-    """None if the files are normalised, and no module in `datasets` has their name."""
+    """Dataset of the files. None for normalised files whose dataset has no module in `datasets`."""
     is_normalised: bool
 
     def read(self, questions: Questions) -> Iterator[RawDialog]:
-        """Return the rows, with questions worded by these texts."""
+        """Return the rows of the files. Questions have the wording of `questions`."""
         if self.is_normalised or not self.dataset:
             return normalised.read(self.files)
         return self.dataset.read(self.files, *([questions] if self.dataset.questions else []))
@@ -102,7 +102,7 @@ def find(source: Path) -> Sequence[DatasetFiles]:
     """Return the datasets whose files are at a path.
 
     Raises:
-        SourceUnreadable: There are none.
+        SourceUnreadable: The path has no file of any dataset.
     """
     if source.is_file():
         datasets = [

@@ -1,4 +1,4 @@
-"""Result tables: the paper's pooled statistics, and those over all dialogues by agent."""
+"""Result tables: the paper's pooled statistics, and each model's figure with and without agents."""
 
 from importlib.resources import files
 

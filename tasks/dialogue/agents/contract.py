@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MakeSeat(Protocol):
-    """Makes the subject, a `Seat`, for a benchmark's history policy."""
+    """Function (a benchmark's history policy) -> subject of a dialogue, a `Seat`."""
 
     def __call__(self, history: HistoryPolicy) -> Seat: ...
 
@@ -53,7 +53,7 @@ class TalkAnswers(Protocol):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """Resources of an agent for one dialogue."""
+    """Everything that an agent gets for one dialogue: options, model, earlier steps, stores."""
 
     options: Mapping[str, str]
     """All options of the agent with their values."""
@@ -174,5 +174,5 @@ class Agent:
         )
 
     def options_of(self, identity: AgentIdentity) -> dict[str, str]:
-        """Return all options with their values."""
+        """Return the values of all options of an agent, defaults included."""
         return {option.name: option.default for option in self.options} | dict(identity.options)

@@ -1,7 +1,7 @@
 """Addresses of endpoints, and the keys and headers sent to them.
 
-Headers that a user adds to requests. No file, id, log or record contains their values. The values
-come from the environment.
+Headers may be added to requests by `--header NAME=ENV_VARIABLE`. Their values come from the
+environment, and no file, id, log or record contains the values.
 """
 
 import os

@@ -23,7 +23,7 @@ _REFUSALS = frozenset(
     }
 )
 _MOST_TOKENS = 1_000_000_000
-"""Maximum plausible token count of a message. A larger count is a gateway's error."""
+"""Largest plausible token count of an answer. A larger count is an error of a gateway."""
 _STATUS_OF_NAMES = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -42,14 +42,14 @@ _STATUS_OF_NAMES = {
 class MalformedAnswer(ValueError):
     """Error for a body that is not a complete chat completion. A retry may help.
 
-    The message may quote the whole body, so shorten it.
+    The error's message may quote the whole body. Shorten it before you show it.
     """
 
 
 class ErrorInAnswer(MalformedAnswer):
     """Error in the body of an HTTP 200 response.
 
-    `status` is the status of its code, or 200 without one.
+    `status` is the HTTP status that the error's code stands for, or 200 if the error has no code.
     """
 
     def __init__(self, text: str, status: int) -> None:
@@ -176,7 +176,7 @@ def _finish_reason(
 
 
 def _refuse_error(error: Any, data: bytes) -> None:
-    """Raise ErrorInAnswer for an error in a body."""
+    """Raise ErrorInAnswer for the error that a response's body contains."""
     if not error or not isinstance(error, (dict, str)):
         return
     fields = error if isinstance(error, dict) else {}

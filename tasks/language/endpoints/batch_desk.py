@@ -87,7 +87,7 @@ class BatchDesk:
             )
 
     async def ask(self, body: Mapping[str, Any]) -> bytes | Fault:
-        """Return the answer to a request: the response's body, or the fault of a line or batch."""
+        """Return the answer to a request: the response's body, or the fault of request or batch."""
         key = content_id(body)
         self._bodies[key] = body
         if key not in self._batches:
@@ -113,7 +113,7 @@ class BatchDesk:
         return await asyncio.shield(future)
 
     async def aclose(self) -> None:
-        """Stop waiting. Running batches continue at the endpoint, and the next desk finds them."""
+        """Stop waiting. Running batches continue at the endpoint, and a later desk finds them."""
         tasks = [
             *self._sent,
             *self._results.values(),
@@ -231,7 +231,7 @@ class BatchDesk:
             after = f"&after={rows[-1]['id']}"
 
     async def _outcome(self, batch: Batch, key: str) -> bytes | Fault | None:
-        """Return a known batch's result for a request, or None if it must be sent again."""
+        """Return a known batch's result for a request, or None to send the request again."""
         outcome = (await self._lines(batch)).get(key)
         is_again = (
             isinstance(outcome, Fault)
@@ -300,7 +300,7 @@ class BatchDesk:
             wait_s = min(2 * wait_s, self._policy.slowest_poll_s)
 
     async def _file(self, file_id: str) -> dict[str, bytes | Fault]:
-        """Read the lines of a results file."""
+        """Return the answers and faults in a results file, by key of the request."""
         content = await self._get_with_retries(f"/files/{file_id}/content")
         if isinstance(content, Fault):
             raise _OutOfReach(content)

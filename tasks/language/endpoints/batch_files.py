@@ -16,7 +16,7 @@ class BatchTransport(Protocol):
     """HTTP transport for the requests of a `BatchDesk`."""
 
     async def call(self, path: str, body: Mapping[str, Any] | None = None) -> bytes | Fault:
-        """POST a body, or GET without one."""
+        """POST the body to a path, or GET the path if there is no body."""
         ...
 
     async def upload(self, name: str, content: bytes) -> bytes | Fault:
@@ -53,7 +53,7 @@ class BatchPolicy:
 
 @dataclass
 class Batch:
-    """Record of one batch, as in its file."""
+    """Record of one batch, stored in a file while the batch is in flight."""
 
     name: str
     keys: list[str]
@@ -63,20 +63,20 @@ class Batch:
     status: str = "intended"
     n_completed: int = 0
     failed: list[str] = field(default_factory=list[str])
-    """Requests without an answer from the batch. They may be sent again."""
+    """Keys of requests without an answer from the batch. These requests may be sent again."""
     ended_at: float = 0.0
 
 
 Lines = Mapping[str, bytes | Fault]
-"""Body of the answer to each request, or its fault."""
+"""Key of a request -> body of its answer, or its fault."""
 
 
 Refusal = Callable[[int, str], Fault]
-"""Returns the fault for (HTTP status, text of the error)."""
+"""Function (HTTP status, text of the error) -> fault."""
 
 
 def read_line(row: Mapping[str, Any], refusal: Refusal) -> bytes | Fault:
-    """Return the body of an answer in a results file, or its fault."""
+    """Return the body of the answer in one line of a results file, or the line's fault."""
     response, error = row.get("response"), row.get("error")
     if isinstance(response, dict):
         status, body = int(response.get("status_code") or 0), response.get("body")

@@ -24,7 +24,7 @@ def completion_of(
     *,
     as_text: bool,
 ) -> Completion:
-    """Return the completion for an answer, with tool calls read from its text if `as_text`."""
+    """Return the completion for an answer. If `as_text`, its text contains the tool calls."""
     content, calls = (
         calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
     )

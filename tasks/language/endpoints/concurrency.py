@@ -1,4 +1,4 @@
-"""Adaptive concurrency: additive increase, multiplicative decrease, up to the user's limit.
+"""Adaptive concurrency: additive increase, multiplicative decrease, up to the configured limit.
 
 TCP's congestion window works the same way.
 """
@@ -14,20 +14,20 @@ _MEMORY = 64
 class AdaptiveLimit:
     """Adaptive number of requests in flight. It belongs to one event loop.
 
-    It starts at the user's concurrency. An overload (429, 5xx, timeout) lowers the limit, once for
-    all requests in flight at that moment. Each limit's worth of answers raises it by 1/32 of the
-    user's concurrency.
+    The limit starts at the configured concurrency. An overload (429, 5xx, timeout) lowers the
+    limit, once for all requests in flight at that moment. As many answers as the limit raise it by
+    1/32 of the configured concurrency.
 
-    The share of overloads among recent requests decides how far it falls (as in data centre TCP):
-    by half if all were overloads, by little if few were. So it settles just below an endpoint's
-    capacity instead of oscillating between it and its half, and an endpoint that fails one request
-    in a hundred for other reasons still gets most of its concurrency.
+    The share of overloads among recent requests decides how far the limit falls (as in data centre
+    TCP): by half if all were overloads, by little if few were. So the limit settles just below an
+    endpoint's capacity instead of oscillating between the capacity and its half, and an endpoint
+    that fails one request in a hundred for other reasons still gets most of its concurrency.
     """
 
     def __init__(self, concurrency: int, *, floor: int = 1, decrease: float = 0.5) -> None:
         """Create a limit with `concurrency` >= `floor` >= 1.
 
-        If all recent requests were overloads, it is multiplied by `decrease` (between 0 and 1).
+        If all recent requests were overloads, the limit is multiplied by `decrease` (0 to 1).
         """
         if not 1 <= floor <= concurrency or not 0 < decrease < 1:
             raise ValueError(
@@ -42,9 +42,9 @@ class AdaptiveLimit:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def grant(self, concurrency: int) -> None:
-        """Change the user's concurrency (`floor` or more).
+        """Change the configured concurrency (`floor` or more).
 
-        What was learned about the endpoint stays.
+        The share of overloads stays, and so does a limit that overloads have lowered.
         """
         if concurrency == self.concurrency:
             return
@@ -61,7 +61,7 @@ class AdaptiveLimit:
     async def acquire(self, *, again: bool = False) -> int:
         """Wait for a slot and return a ticket for `succeeded` and `overloaded`.
 
-        A retry (`again`) goes first.
+        A retry (`again`) gets a slot before waiting first tries.
         """
         if self._n_out >= self.limit or self._waiting:
             await self._queue(again)
@@ -84,7 +84,7 @@ class AdaptiveLimit:
             raise
 
     def release(self) -> None:
-        """Free a slot, after the answer or the fault."""
+        """Free the slot of a request that ended with an answer or a fault."""
         self._n_out -= 1
         self._wake()
 

@@ -38,7 +38,10 @@ A rejected key is reported sooner, while an answer may take minutes.
 _ACCOUNT_REFUSED = (401, 402)
 """Statuses that reject the key or its account, and so every request."""
 _LATE_REFUSALS = 3
-"""Consecutive rejections that count after the key was accepted: gateways fail occasionally."""
+"""Consecutive rejections after which a key that worked before counts as rejected.
+
+Fewer may be a gateway's occasional failures.
+"""
 _KEEP_ALIVE_S = 4.0
 """Keep-alive in seconds, below the 5 s after which uvicorn (vLLM) closes an idle connection.
 
@@ -57,7 +60,10 @@ class BodyTooLarge(Exception):
 
 @dataclass
 class EndpointPool:
-    """Connections of one endpoint. Leave it once for each `join_pool`. The last user closes it."""
+    """Connections of one endpoint.
+
+    Call `leave` once for each `join_pool`. The last call closes the connections.
+    """
 
     session: "ClientSession"
     url: str
@@ -69,7 +75,7 @@ class EndpointPool:
     All pools of an account share one limit. Those with equal outage policies share one watch.
     """
     concurrency: int = 1
-    """Concurrency of this pool's models."""
+    """Maximum number of requests in flight of this pool's models."""
     profiles: dict[tuple[str, EndpointProfile], EndpointProfile] = field(
         default_factory=dict[tuple[str, EndpointProfile], EndpointProfile]
     )
@@ -85,7 +91,7 @@ class EndpointPool:
     """Event that is set when the first request has ended. None until it is sent."""
     _has_answered: bool = False
     _n_refusals: int = 0
-    """Rejections of the key since the last answer."""
+    """Number of rejections of the key since the last answer."""
 
     def __repr__(self) -> str:
         return f"EndpointPool({self.url}, users={self.users})"
@@ -121,7 +127,7 @@ class EndpointPool:
                 await asyncio.wait_for(self._first.wait(), _FIRST_WAIT_S)
 
     def abandoned(self) -> None:
-        """Let the other requests start after the first one was cancelled."""
+        """Let waiting requests start, because the first one was cancelled."""
         if self._first is not None:
             self._first.set()
 
@@ -156,7 +162,7 @@ class EndpointPool:
             self.watch.answered()
 
     async def leave(self) -> None:
-        """Stop using the pool. The last user closes its connections."""
+        """Stop using the pool. The call of its last user closes the connections."""
         self.users -= 1
         if self.users == 0:
             pools = _POOLS.get(asyncio.get_running_loop(), {})
@@ -299,7 +305,7 @@ def _authorization(url: str, key: str | None, extra: Mapping[str, str]) -> dict[
     """Return the SDK's headers for authorization.
 
     Organization and project from the environment are sent only to OpenAI. The result is empty if
-    the user's own headers authorize requests: one is `Authorization`, or no key is set.
+    configured headers authorize requests: one of them is `Authorization`, or no key is set.
     """
     from openai import AsyncOpenAI
 

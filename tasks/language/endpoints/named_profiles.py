@@ -14,14 +14,14 @@ from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.reasoning import tag_names
 
 FOLDER = "profiles"
-"""Name of the folder, also in the home: `<home>/profiles/NAME.yaml` adds the profile NAME."""
+"""Folder of profiles in this package and in the home: `<home>/profiles/NAME.yaml` adds NAME."""
 _SUFFIXES = (".yaml", ".yml")
 _FOUND_OUT = "thoughts"
 """Profile field that no file may set, because only an endpoint's answers determine it."""
 
 
 def profile_names(home: Path) -> Mapping[str, str]:
-    """Return the text of each known profile by name. A user's file overrides one of Parley's."""
+    """Return the text of each known profile by name. A profile in the home overrides Parley's."""
     own = {
         Path(entry.name).stem: entry
         for entry in files("tasks.language.endpoints").joinpath(FOLDER).iterdir()
@@ -31,7 +31,7 @@ def profile_names(home: Path) -> Mapping[str, str]:
 
 
 def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
-    """Return the profile, and its name with a digest of its content, as ids contain it.
+    """Return the profile, and its name plus digest of its content, which stand in ids.
 
     Args:
         choice: Name, or path of a YAML file.

@@ -39,7 +39,7 @@ _REMEDIES = {
     "merged_messages": "The model's chat template rejects the native form of the messages."
     " Use --messages merged, or auto"
 }
-"""Remedy for each kind of rejection without a successful adaptation."""
+"""Remedy for each kind of rejection that no adapted form of the request avoids."""
 
 
 class Served(Protocol):
@@ -47,7 +47,7 @@ class Served(Protocol):
 
     @property
     def served_model(self) -> str | None:
-        """Return the name of the model that answered."""
+        """Return the name of the model that answered, as the endpoint reports it."""
         ...
 
 
@@ -157,7 +157,7 @@ class OpenAIModel:
 
     @property
     def found_profile(self) -> EndpointProfile:
-        """Return the endpoint's profile as it is known now."""
+        """Return the endpoint's profile, as far as its answers and rejections have shown it."""
         return self._first_profile if self._pool is None else self.profile(self._pool)
 
     def _note_thoughts(self, answer: Answer, thought: Thought) -> None:

@@ -15,7 +15,7 @@ _SEVERAL_REQUESTS = 3
 
 @dataclass(frozen=True)
 class OutagePolicy:
-    """Rules for when an endpoint counts as down, and how long requests wait.
+    """Rules that say when an endpoint counts as down, and how long requests wait for it.
 
     They cannot change an answer.
     """
@@ -23,7 +23,7 @@ class OutagePolicy:
     faults: int = 8
     """Number of consecutive faults, of all requests together, that can start an outage."""
     silence_s: float = 5.0
-    """Minimum seconds without any response that these faults must span to start an outage."""
+    """Minimum seconds without any response that `faults` faults must span to start an outage."""
     patience_s: float = 300.0
     """Seconds for which requests wait for the endpoint. After that, they fail immediately."""
     pause_s: float = 0.5
@@ -215,7 +215,7 @@ class CallPolicy:
     Waiting for the end of an outage does not count.
     """
     backoff_s: float = 0.5
-    """Longest first wait in seconds. It doubles with each try (full jitter)."""
+    """Maximum wait in seconds before the second try. It doubles with each try (full jitter)."""
     max_backoff_s: float = 30.0
     max_retry_after_s: float = 120.0
     """Maximum seconds of a Retry-After. A longer one is cut to this."""

@@ -26,7 +26,7 @@ _MARK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """Answer without its reasoning."""
+    """Text of an answer without its reasoning, and the reasoning."""
 
     answer: str
     reasoning: str = ""

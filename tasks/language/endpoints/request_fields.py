@@ -1,7 +1,7 @@
 """Additional fields of a request's body, such as `reasoning_effort`: names, values and form.
 
-Merged form of messages, for chat templates with strict rules. It has no system role, and no two
-messages of one role in a row.
+The module also merges messages for chat templates with strict rules. The merged form has no system
+role, and no two messages of one role in a row.
 """
 
 import json
@@ -40,7 +40,7 @@ SET_BY_PARLEY: Mapping[str, str] = MappingProxyType(
 )
 """Remedy for each field that Parley sets itself."""
 _NO_SECRETS = frozenset({"prompt_cache_key"})
-"""Fields whose names look like those of keys but are none."""
+"""Fields that hold no secret although their names look like names of keys."""
 
 
 def check_request_fields(fields: Mapping[str, Any]) -> RequestFields:

@@ -117,7 +117,7 @@ def calls_in(content: str, tools: tuple[ToolSpec, ...]) -> tuple[str, tuple[Tool
 
 
 def _values(content: str, start: int) -> tuple[list[Any], int]:
-    """Return all JSON values from here on, and the end of their block.
+    """Return all JSON values from position `start` on, and the end of their block.
 
     Strings may contain fences, so the values determine the end.
     """

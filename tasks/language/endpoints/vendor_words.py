@@ -28,7 +28,7 @@ def vendor_words() -> Mapping[str, Mapping[str, tuple[re.Pattern[str], ...]]]:
 
 
 def find_words(kind: str, text: str) -> re.Match[str] | None:
-    """Return the first match of a kind's patterns in an endpoint's message, for any vendor."""
+    """Return the first match of any vendor's patterns for a kind of rejection in a message."""
     patterns = (pattern for of_vendor in vendor_words()[kind].values() for pattern in of_vendor)
     return next((match for pattern in patterns if (match := pattern.search(text))), None)
 

@@ -149,7 +149,7 @@ T = TypeVar("T")
 
 
 class RequestObserver(Protocol):
-    """Observer of the requests of one caller, on the caller's event loop."""
+    """Observer that is told of each request of one caller, on the caller's event loop."""
 
     def sent(self) -> None:
         """Record that a request is in flight."""

@@ -29,12 +29,12 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class SpecSettings:
-    """Settings that the user gives beside a model spec, such as an address or a revision."""
+    """Settings of a model that a request states beside the spec, such as address or revision."""
 
     text: str
-    """Complete spec, for messages."""
+    """Complete model spec, for messages."""
     today: str
-    """UTC date of today."""
+    """Present date in UTC, used in the revision `unpinned-<date>`."""
     base_url: str | None = None
     key_env: str | None = None
     revision: str | None = None
@@ -99,7 +99,7 @@ class ServeRequest:
 
 
 Read = Callable[[str, SpecSettings], ModelChoice]
-"""Returns the model for (text after the colon, settings).
+"""Function (spec's text after the colon, settings) -> model.
 
 Raises ConfigError, UnknownName, UsageError.
 """
@@ -131,7 +131,7 @@ class ModelProvider:
     knows_answers: bool = False
     """True if answers are known in advance and free, and depend on fields that no endpoint sees."""
     is_control: bool = False
-    """True if it represents no real model. Estimates and tables of models omit it."""
+    """True if the provider's models are controls. Estimates and tables of models omit them."""
     shown_name: Callable[[str], str] = file_name
     """Returns a model's default name in tables from its spec's text after the colon."""
     located: Callable[[str, Path], str] | None = None
@@ -145,7 +145,7 @@ class ModelProvider:
     """Returns the commands that `serve` would start, for dry runs."""
     takes_serve_settings: bool = False
     lacks_engine: Callable[[str, VllmSettings | None], bool] = lambda _rest, _settings: False
-    """Returns True if a model's revision is the version of a program that is not installed here."""
+    """Returns True if a model's revision is the version of an engine that is not installed here."""
     usual_gpus: float | None = None
     """Default number of GPUs of the model's server. None if unknown."""
     takes_batches: bool = False

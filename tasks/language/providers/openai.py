@@ -43,8 +43,8 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
         )
     if url and settings.base_url and url.rstrip("/") != settings.base_url.rstrip("/"):
         raise ConfigError(
-            f"model {settings.text!r}: base_url={settings.base_url!r} is another address; remove"
-            " one of them"
+            f"model {settings.text!r}: base_url={settings.base_url!r} differs from {url!r}"
+            " after the @; remove one of the two"
         )
     address, query = _address(url or settings.base_url, settings.text)
     identity = ModelIdentity(provider=NAME, name=name.strip(), revision=settings.unpinned)

@@ -15,7 +15,7 @@ NAME = "recorded"
 
 
 def read(rest: str, settings: SpecSettings) -> ModelChoice:
-    """Return the model of a spec."""
+    """Return the recording that a spec names, as a model."""
     settings.refuse_address()
     path = Path(rest).expanduser()
     recording = load_recording(path)

@@ -43,8 +43,8 @@ def read(rest: str, settings: SpecSettings) -> ModelChoice:
         return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
         raise UsageError(
-            f"model {settings.text!r}: the folder does not exist, and a repository has the form"
-            " ORGANISATION/NAME"
+            f"model {settings.text!r}: the part after the colon is neither an existing folder nor"
+            " a repository's name ORGANISATION/NAME"
         )
     settings.refuse_name()
     identity = ModelIdentity(

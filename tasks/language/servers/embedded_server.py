@@ -30,7 +30,7 @@ from tasks.language.servers.server_process import (
 
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 8192
-"""Context length of the model's training."""
+"""Context length in tokens for which the model was trained."""
 MAX_ANSWER_TOKENS = 1024
 """Token limit of an answer whose request sets none.
 
@@ -160,7 +160,7 @@ def main() -> None:
     )
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0, help="default: a free port")
-    parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
+    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
     arguments = parser.parse_args()
     report = take_stdout()
     end_with_parent(arguments.parent, lambda: None)
@@ -171,10 +171,6 @@ def main() -> None:
     )
     report_ready(report, server.base_url)
     server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()
 
 
 if __name__ == "__main__":

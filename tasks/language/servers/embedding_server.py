@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
     parser.add_argument("--max-length", type=int, required=True)
     parser.add_argument("--port", type=int, default=0, help="default: a free port")
-    parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
+    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
     arguments = parser.parse_args()
     report = take_stdout()
     end_with_parent(arguments.parent, lambda: None)
@@ -210,10 +210,6 @@ def main() -> None:
     server = LoopbackServer(arguments.name, engines.answer, arguments.port)
     report_ready(report, server.base_url)
     server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def log_size(log: Path) -> int:
 
 
 def why_it_ended(log: Path, start: int = 0) -> str:
-    """Return a server's first error with its remedy, or the last lines of its log.
+    """Return the first error in a server's log with its remedy, or the log's last lines.
 
     The text names the log's path.
 

@@ -141,7 +141,7 @@ class _Server:
                 self.start(lambda _: None, "--port", port)
 
     def end(self) -> None:
-        """End the process, and restart it no more."""
+        """End the server's process, and do not restart it."""
         with self._starting:
             self._is_over = True
         if self._process is not None:
@@ -238,5 +238,5 @@ def report_ready(report: int, base_url: str) -> None:
 
 
 def report_progress(report: int, text: str) -> None:
-    """Report the phase of the start to the parent."""
+    """Report the phase of the server's start to the parent process."""
     os.write(report, _PROGRESS + f"{text}\n".encode())

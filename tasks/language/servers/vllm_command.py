@@ -20,15 +20,15 @@ from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_settings import VllmSettings
 
 VARIABLE = "PARLEY_VLLM"
-"""Variable with the path of the vllm executable, if it has its own environment.
+"""Environment variable with the path of a vllm executable outside of Parley's environment.
 
-Its pinned packages differ from Parley's.
+An environment of its own suits vLLM, whose pinned packages differ from Parley's.
 """
 ANY_PORT = "PORT"
-"""Placeholder for a free port, until the server starts."""
+"""Placeholder in a server's arguments that a free port replaces when the server starts."""
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _VERSION_S = 300.0
-"""Time limit in seconds. `vllm --version` imports PyTorch first."""
+"""Time limit in seconds of `vllm --version`, which imports PyTorch first."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ServeCommand:
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
-    """Variables in addition to those of this process."""
+    """Environment variables of the server, in addition to those of this process."""
 
     def shown(self) -> str:
         """Return the command as a person would type it."""
@@ -49,7 +49,7 @@ class ServeCommand:
         )
 
     def at(self, port: int) -> list[str]:
-        """Return the arguments with a port."""
+        """Return the arguments with `port` in place of ANY_PORT."""
         return [str(port) if argument == ANY_PORT else argument for argument in self.arguments]
 
 

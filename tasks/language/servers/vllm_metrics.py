@@ -26,7 +26,7 @@ COUNTERS = {
     "prefix_cache_hits": "vllm:prefix_cache_hits_total",
     "preemptions": "vllm:num_preemptions_total",
 }
-"""Parley's name -> vLLM's name of values that only grow while the server lives."""
+"""Parley's name -> vLLM's name of each counter, a value that only grows while the server lives."""
 _RUNNING, _WAITING, _CACHE = (
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
@@ -48,7 +48,7 @@ class ServerMetrics:
 class NoMetrics(Exception):
     """Error for a text that is not the metrics of a vLLM server.
 
-    The message names the missing ones.
+    The error's message names the missing metrics.
     """
 
 

@@ -24,7 +24,7 @@ _SEGMENT = "/dev/shm/psm_"
 WATCHER = "tasks.language.servers.vllm_server"
 """Module of the process that supervises servers."""
 _GRACE_S = 3.0
-"""Seconds from SIGTERM to SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL when a server is ended."""
 _CLEANERS_S = 2.0
 """Seconds that multiprocessing's resource trackers get to remove shared memory."""
 _TAIL_BYTES = 8192

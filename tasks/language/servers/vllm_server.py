@@ -27,7 +27,7 @@ from tasks.language.servers.vllm_command import ServeCommand
 from tasks.language.servers.vllm_replica import WATCHER, Replica, adopt_orphans, end_everything
 
 HUB_KEYS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-"""Variables with keys for gated weights."""
+"""Environment variables with keys of the hub, which vLLM needs for gated weights."""
 _POLL_S = 0.5
 _TELL_S = 2.0
 
@@ -92,7 +92,7 @@ def main() -> None:
         "--parent",
         type=int,
         required=True,
-        help="process that this one and vLLM end with",
+        help="id of the process with which this one and vLLM end",
     )
     arguments = parser.parse_args()
     task, over = arguments.servers, threading.Event()

@@ -10,7 +10,7 @@ from tasks.planning.builds.built_folder import REVIEW
 
 
 class RoleCalls(Frozen):
-    """Numbers of calls of one role."""
+    """Numbers of answers of one role: estimated, received and reused."""
 
     role: str
     model: str

@@ -36,7 +36,7 @@ class Baseline:
     run: ComparedRun
     scores: Scored
     versions: Mapping[str, int]
-    """Version of each metric's scores."""
+    """Version of each metric with which the baseline was scored."""
 
 
 def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:

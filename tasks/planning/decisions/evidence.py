@@ -15,6 +15,7 @@ from schemas.score import Score
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import problem_order
 from tasks.planning.decisions.baseline import Baseline, Place, by_place, find_baseline
+from tasks.planning.decisions.strata import number_strata
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
 from warehouse.comparison.sequential import (
     confidence_interval,
@@ -50,6 +51,33 @@ class Verdict:
     mean_high: float
     e_value: float
     points: tuple[SequencePoint, ...]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Problems that the baseline has a score for, in the fixed order, for one metric.
+
+    The arrays of scores end at the last problem that counts. NaN: the run has no score.
+    """
+
+    differences: np.ndarray
+    """The run minus its baseline, scaled to the metric's range so that higher is better."""
+    values: np.ndarray
+    """The run's own scores, scaled to 0 to 1."""
+    strata: np.ndarray
+    """Number of the stratum of each problem, evaluated or not."""
+
+    @property
+    def n_scored(self) -> int:
+        return int(np.count_nonzero(~np.isnan(self.differences)))
+
+    @property
+    def n_total(self) -> int:
+        """Number of problems that the mean difference covers, as far as is known."""
+        return self.strata.size - self.differences.size + self.n_scored
+
+    def interval(self, scores: np.ndarray, alpha: float) -> tuple[float, float]:
+        return confidence_interval(scores, self.strata.size, alpha, self.strata)
 
 
 class Evidence:
@@ -157,13 +185,20 @@ class Evidence:
         """
         n_begun = sum(problem in begun or problem in self._ended for problem in self.order)
         return all(
-            would_decide(differences, n_begun, n_total, self._alpha, self.rule.margin)
-            for differences, n_total, _ in map(self._differences, self.metrics)
+            would_decide(
+                compared.differences,
+                n_begun,
+                compared.strata.size,
+                self._alpha,
+                self.rule.margin,
+                compared.strata,
+            )
+            for compared in map(self._compared, self.metrics)
         )
 
     def _decided(self, metric: str) -> DecisionName | None:
-        differences, n_total, _ = self._differences(metric)
-        interval = confidence_interval(differences, n_total, self._alpha)
+        compared = self._compared(metric)
+        interval = compared.interval(compared.differences, self._alpha)
         return decide(interval, self.rule.margin, self.n_in_order == len(self.order))
 
     @property
@@ -175,17 +210,25 @@ class Evidence:
     def _alpha(self) -> float:
         return self.rule.alpha / len(self.metrics)
 
-    def _differences(self, metric: str) -> tuple[np.ndarray, int, np.ndarray]:
-        """Return the paired differences of a metric, scaled to its range so that higher is better.
+    @cached_property
+    def _strata(self) -> Mapping[str, np.ndarray]:
+        rows = self._plan.everything.rows
+        at = dict(zip(rows["problem_id"].to_pylist(), rows["at"].to_pylist(), strict=True))
+        dialogs = {problem: self._plan.dataset[at[problem]] for problem in self.order}
+        strata: dict[str, np.ndarray] = {}
+        for metric, (low, high) in self._ends.items():
+            theirs = self._theirs(metric)
+            problems = [problem for problem in self.order if problem in theirs]
+            strata[metric] = number_strata(
+                [(_mean(theirs[name].values()) - low) / (high - low) for name in problems],
+                [dialogs[name] for name in problems],
+            )
+        return strata
 
-        Returns:
-            The differences in order, the number of problems that their mean covers at the end, and
-            the run's own values.
-        """
+    def _compared(self, metric: str) -> _Compared:
         theirs, ours = self._theirs(metric), self._own[metric]
         sign = -1.0 if METRICS.load(metric).better == "lower" else 1.0
         low, high = self._ends[metric]
-        common = [problem for problem in self.order if problem in theirs]
         reached = [problem for problem in self.order[: self.n_in_order] if problem in theirs]
         rows = (
             ScorePair(
@@ -199,44 +242,43 @@ class Evidence:
             for dialog, _, turn, instruction in [place]
         )
         paired = paired_differences(rows, (low, high))
-        values = (np.array(list(paired.values.values())) - low) / (high - low)
-        return (
-            sign * np.array(list(paired.differences.values())),
-            len(common) - len(paired.unscored),
-            values,
+        differences, values = (
+            np.array([of_problem.get(problem, math.nan) for problem in reached])
+            for of_problem in (paired.differences, paired.values)
         )
+        return _Compared(sign * differences, (values - low) / (high - low), self._strata[metric])
 
     def verdict(self, metric: str) -> Verdict:
         """Return the present state of one metric."""
-        differences, n_total, values = self._differences(metric)
+        compared = self._compared(metric)
         decision = self._decided(metric)
-        low, high = confidence_interval(differences, n_total, self._alpha)
-        mean_low, mean_high = confidence_interval(2 * values - 1, n_total, self._alpha)
+        low, high = compared.interval(compared.differences, self._alpha)
+        mean_low, mean_high = compared.interval(2 * compared.values - 1, self._alpha)
         least, most = self._ends[metric]
         width, sign = most - least, -1 if METRICS.load(metric).better == "lower" else 1
         ends = sorted((sign * low * width, sign * high * width))
+        mean_difference, mean = _mean_scored(compared.differences), _mean_scored(compared.values)
         return Verdict(
             decision=decision,
-            n_asked=len(differences),
-            n_total=n_total,
+            n_asked=compared.n_scored,
+            n_total=compared.n_total,
             n_left_out=len(self.wanted)
             - sum(problem in self._theirs(metric) for problem in self.wanted),
             low=ends[0],
             high=ends[1],
-            mean_difference=sign * width * _mean(differences) if len(differences) else None,
-            mean=least + width * _mean(values) if len(values) else None,
+            mean_difference=None if mean_difference is None else sign * width * mean_difference,
+            mean=None if mean is None else least + width * mean,
             mean_low=least + width * (mean_low + 1) / 2,
             mean_high=least + width * (mean_high + 1) / 2,
-            e_value=_e_value(differences, n_total, self.rule.margin, decision),
-            points=self._points(differences, n_total, sign * width),
+            e_value=_e_value(compared, self.rule.margin, decision),
+            points=self._points(compared, sign * width),
         )
 
-    def _points(
-        self, differences: np.ndarray, n_total: int, factor: float
-    ) -> tuple[SequencePoint, ...]:
-        if not len(differences):
+    def _points(self, compared: _Compared, factor: float) -> tuple[SequencePoint, ...]:
+        if not compared.n_scored:
             return ()
-        ends = intervals(differences, n_total, self._alpha)
+        differences, strata = compared.differences, compared.strata
+        ends = intervals(differences, strata.size, self._alpha, strata)[~np.isnan(differences)]
         step = -(-len(ends) // _MOST_POINTS)
         chosen = [*range(step - 1, len(ends) - 1, step), len(ends) - 1]
         return tuple(
@@ -253,13 +295,17 @@ The e-value is infinite if the remaining answers cannot change the decision.
 """
 
 
-def _e_value(
-    differences: np.ndarray, n_total: int, margin: float, decision: DecisionName | None
-) -> float:
+def _e_value(compared: _Compared, margin: float, decision: DecisionName | None) -> float:
     """Return the e-value of a decision; 0 if there is no decision."""
-    if decision is None or decision == "all_asked" or not len(differences):
+    if decision is None or decision == "all_asked" or not compared.n_scored:
         return 0.0
-    return min(e_values(differences, n_total, margin)[decision], _LARGEST)
+    strata = compared.strata
+    return min(e_values(compared.differences, strata.size, margin, strata)[decision], _LARGEST)
+
+
+def _mean_scored(scores: np.ndarray) -> float | None:
+    scored = scores[~np.isnan(scores)]
+    return _mean(scored) if len(scored) else None
 
 
 def _mean(values: Iterable[float]) -> float:

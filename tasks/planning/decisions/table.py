@@ -1,4 +1,4 @@
-"""Rows of the table `decisions`: a run's early decision, and the requests that were saved."""
+"""Rows of the table `decisions`: a run's early decision, and the requests that it made needless."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,12 +19,12 @@ _PART = "decisions"
 def decision_rows(
     plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
 ) -> tuple[Decision, ...]:
-    """Return a row for each metric of the rule.
+    """Return a row for each metric of the run's decision rule.
 
     Args:
         plan: plan of the run.
         evidence: evidence with the run's scores.
-        judged: judgements of the run. Their cost is part of the saved cost.
+        judged: judgements of the run, to estimate the cost of those that were not needed.
     """
     calls, tokens, usd = _saved(plan, evidence, judged)
     other = evidence.baseline.run

@@ -84,7 +84,7 @@ def unpublished_runs(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...
 
 
 def unpublished_reasons(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
-    """Map each of these runs that is missing in the published warehouse to the reason."""
+    """Map each given run that the published warehouse lacks to the reason."""
     from warehouse.connect import query
 
     missing = "case when status <> 'finished' then coalesce(withheld_reason, status) end"

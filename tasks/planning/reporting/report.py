@@ -36,8 +36,10 @@ class RunReport(Frozen):
     n_tampered: int = 0
     """Number of test verdicts on answers that tampered with the tests."""
     n_drift_calls: int = 0
-    """Number of requests that measured the drift of judges, once a night. `model_calls` excludes
-    them."""
+    """Number of requests that measured the drift of judges, once a night.
+
+    `model_calls` excludes them.
+    """
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
     n_refused: int = 0
@@ -51,9 +53,9 @@ class RunReport(Frozen):
     """Number of rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
-    """Reused and paid work, and the reasons; None for a run that failed before it began."""
+    """Reused and paid work, and why work was pending; None for a run that never began."""
     exit_code: int = 1
-    """Exit status of a command that runs only this run, if it fails."""
+    """Exit status of a command that runs this run alone, if the run fails."""
 
     @property
     def is_published(self) -> bool:
@@ -62,7 +64,7 @@ class RunReport(Frozen):
 
 
 def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
-    """Return the work of each run that began."""
+    """Return the reused and paid work of each run that began."""
     return tuple(report.work for report in reports if report.work is not None)
 
 

@@ -45,7 +45,7 @@ _PTH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.pth")
 
 
 class Recipe(Frozen):
-    """Recipe of an environment."""
+    """Recipe of an environment: its Python and its pinned packages."""
 
     python: str
     """Python version without its last part, such as `3.11`."""

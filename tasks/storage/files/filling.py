@@ -1,4 +1,4 @@
-"""Writing of stored trees into empty folders."""
+"""Writer of stored trees into empty folders."""
 
 import os
 import threading

@@ -1,6 +1,6 @@
-"""Storing of folders that programs wrote.
+"""Storage of folders that untrusted programs wrote.
 
-The program is not trusted: no link is followed, no pipe is opened, and reading stops at the bounds.
+No link is followed, no pipe is opened, and reading stops at the bounds of size and number.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ Named = tuple[str, str, int, str]
 
 
 class Objects(Protocol):
-    """Store of contents and folders' lists."""
+    """Store of files' contents and folders' lists of entries."""
 
     def put(self, digest: str, content: bytes) -> None:
         """Store a file's content under its digest."""
         ...
 
     def add_folder(self, entries: tuple[Named, ...]) -> str:
-        """Store a folder's list and return its digest."""
+        """Store a folder's list of entries and return the list's digest."""
         ...
 
 
@@ -43,7 +43,7 @@ class WalkedFolder:
 
     entries: tuple[Named, ...] = ()
     digests: dict[Stamp, str] = field(default_factory=dict[Stamp, str])
-    """Digests, by stamp, of the files directly in the folder."""
+    """Digests of the files directly in the folder, by stamp (see `stamp_of`)."""
     n_bytes: int = 0
     n_files: int = 0
     levels: int = 1

@@ -20,7 +20,7 @@ Where = TypeVar("Where")
 
 @dataclass(frozen=True)
 class TreeDigests:
-    """Digests of a tree."""
+    """Digests of a tree: of its own files, and of the packages installed in it."""
 
     source: str
     """Digest of the names and contents of the files, without the folder of packages: 32 hex

@@ -53,7 +53,7 @@ def unpack(data: bytes) -> bytes:
     """Return the content of packed bytes, including zlib's from stores of earlier releases.
 
     Raises:
-        ValueError: the bytes have neither format.
+        ValueError: the bytes have neither the present format nor zlib's.
         OSError: the bytes are damaged.
     """
     body = len(_PREFIX) + _SIZE_BYTES
@@ -86,7 +86,7 @@ _AGAIN = "Type the command again that stored the tree"
 
 
 class TreeStore:
-    """Tree store in a folder, see `sandbox.workspace.interface.Trees`.
+    """Store of file trees in a folder. See `sandbox.workspace.interface.Trees`.
 
     Several processes may use it.
 

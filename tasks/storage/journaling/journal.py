@@ -80,7 +80,7 @@ class JournalWriter:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Stored part of an unfinished episode."""
+    """Stored part of an unfinished episode: its steps, and answers that are in no step."""
 
     attempt: int
     steps: tuple[Step, ...] = ()
@@ -143,7 +143,7 @@ def _steps(row: Mapping[str, Any]) -> list[tuple[int | None, Step]]:
 
 
 def read_completion(answer: Mapping[str, Any]) -> Completion:
-    """Return an answer from its form in a segment."""
+    """Return the answer that a row of a segment contains."""
     calls = tuple(ToolCall.model_validate(call) for call in answer.get("calls", ()))
     return Completion(**{**answer, "calls": calls, "adapted": tuple(answer.get("adapted", ()))})
 

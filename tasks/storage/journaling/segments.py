@@ -33,7 +33,7 @@ class SegmentWriter:
 
     Args:
         folder: folder of the segment.
-        what: description of a row, for the error of a full disk.
+        what: description of a row, which the error of a full disk shows.
         fsync: flush each row to the disk.
     """
 

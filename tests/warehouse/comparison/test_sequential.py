@@ -23,37 +23,62 @@ ALPHA = 0.05
 GRID_STEP = 1 / 2_000
 
 
-def log_capital(values: Sequence[float], n_total: int, mean: float, alpha: float) -> list[float]:
+def log_capital(
+    values: Sequence[float], strata: Sequence[int], mean: float, alpha: float
+) -> list[float]:
     """Log capital after each value of a gambler against `mean`, one bet at a time as the paper
-    writes it.
+    writes it. A value that is NaN has none.
     """
-    found, wealth, total, squares = [], 1.0, 0.0, 0.0
+    found, wealth, squares, n_total = [], 1.0, 0.0, len(strata)
+    known: list[tuple[int, float]] = []  # (stratum, value) of the earlier problems with a value
+    shifted = 0.5
     for t, value in enumerate(values, start=1):
-        expected = min(1.0, max(1e-12, (n_total * mean - total) / (n_total - t + 1)))
-        variance = (0.25 + squares) / t
+        n_unscored = t - 1 - len(known)
+        total = sum(earlier for _, earlier in known)
+        expected = ((n_total - n_unscored) * mean - total) / (n_total - t + 1)
+        expected = min(1.0, max(1e-12, expected))
+        guess: dict[int, float] = {}
+        overall = (0.5 + total) / (1 + len(known))
+        for stratum in set(strata[t - 1 :]):
+            of_stratum = [earlier for other, earlier in known if other == stratum]
+            guess[stratum] = (10 * overall + sum(of_stratum)) / (10 + len(of_stratum))
+        mean_guess = sum(guess[stratum] for stratum in strata[t - 1 :]) / (n_total - t + 1)
+        shift = mean_guess - guess[strata[t - 1]]
+        variance = (0.25 + squares) / (len(known) + 1)
         information = max(t * (n_total - t + 1) / n_total, n_total / 20)
-        bet = min(math.sqrt(math.log(2 / alpha) / (variance * information)), 0.5 / expected)
-        wealth *= 1 + bet * (value - expected)
-        total += value
-        squares += (value - (0.5 + total) / (t + 1)) ** 2
+        bet = min(
+            math.sqrt(math.log(2 / alpha) / (variance * information)),
+            0.5 / (expected + max(guess.values()) - mean_guess),
+        )
+        if math.isnan(value):
+            wealth *= 1 + bet * (mean + shift - expected)
+        else:
+            wealth *= 1 + bet * (value + shift - expected)
+            known.append((strata[t - 1], value))
+            shifted += value + shift
+            squares += (value + shift - shifted / (len(known) + 1)) ** 2
         found.append(math.log(wealth))
     return found
 
 
-def slow_interval(differences: Sequence[float], n_total: int, alpha: float) -> tuple[float, float]:
+def slow_interval(
+    differences: Sequence[float], strata: Sequence[int], alpha: float
+) -> tuple[float, float]:
     """Ends of the candidate means on a grid that are possible and against which nobody ever held
     2/alpha.
     """
     values = [(d + 1) / 2 for d in differences]
+    scored = [value for value in values if not math.isnan(value)]
+    n_total = len(strata) - (len(values) - len(scored))
     possible = np.arange(0, 1 + GRID_STEP, GRID_STEP)
     possible = possible[
-        (possible >= sum(values) / n_total - 1e-12)
-        & (possible <= (sum(values) + n_total - len(values)) / n_total + 1e-12)
+        (possible >= sum(scored) / n_total - 1e-12)
+        & (possible <= (sum(scored) + n_total - len(scored)) / n_total + 1e-12)
     ]
     limit = math.log(2 / alpha)
     mirrored = [1 - value for value in values]
-    lows = [m for m in possible if max(log_capital(values, n_total, m, alpha)) < limit]
-    highs = [m for m in possible if max(log_capital(mirrored, n_total, 1 - m, alpha)) < limit]
+    lows = [m for m in possible if max(log_capital(values, strata, m, alpha)) < limit]
+    highs = [m for m in possible if max(log_capital(mirrored, strata, 1 - m, alpha)) < limit]
     return 2 * min(lows) - 1, 2 * max(highs) - 1
 
 
@@ -76,12 +101,16 @@ def test_ends_are_those_of_a_slow_second_implementation() -> None:
         n_total = int(rng.integers(5, 41))
         differences = draw(rng, n_total)[: int(rng.integers(1, n_total))]
         alpha = float(rng.choice([0.05, 0.2]))
+        strata = rng.integers(0, [1, 3][case % 2], n_total)
+        if case % 3 == 0:
+            differences[1:][rng.uniform(size=differences.size - 1) < 0.2] = math.nan
         found, slow = (
-            confidence_interval(differences, n_total, alpha),
-            slow_interval(differences.tolist(), n_total, alpha),
+            confidence_interval(differences, n_total, alpha, strata),
+            slow_interval(differences.tolist(), strata.tolist(), alpha),
         )
         assert found == pytest.approx(slow, abs=2 * GRID_STEP + 1e-9), case
-        assert intervals(differences, n_total, alpha)[-1] == pytest.approx(found, abs=1e-8), case
+        after_each = intervals(differences, n_total, alpha, strata)
+        assert after_each[-1] == pytest.approx(found, abs=1e-8), case
 
 
 def test_intervals_only_narrow_and_end_at_the_mean() -> None:
@@ -140,7 +169,7 @@ def test_a_decision_needs_the_whole_interval(
     ("differences", "n_total", "alpha", "message"),
     [
         ([1.2], 10, 0.05, r"difference 1\.2: it must be in \[-1, 1\]"),
-        ([math.nan], 10, 0.05, r"difference nan"),
+        ([math.inf], 10, 0.05, r"difference inf"),
         ([0.0, 0.0], 1, 0.05, r"2 differences of n_total=1"),
         ([0.0], 10, 5.0, r"alpha=5\.0"),
     ],
@@ -151,6 +180,8 @@ def test_impossible_values_are_refused(
     for function in (confidence_interval, intervals):
         with pytest.raises(ValueError, match=message):
             function(np.array(differences), n_total, alpha)
+        with pytest.raises(ValueError, match="3 strata of n_total=4"):
+            function(np.array([0.0]), 4, 0.05, np.zeros(3, int))
 
 
 def test_a_forecast_repeats_the_known_differences() -> None:
@@ -182,34 +213,42 @@ SIX = (
     (1, 1, 1, -1, -1, -1),
 )
 """Data sets of six problems with mean 0: all 720 orders can be counted."""
+UNSCORED = ((1, 0.5, math.nan, math.nan, -0.5, -1), (1, math.nan, 0.5, -0.5, -1, 0))
+"""Data sets with mean 0 in which some problems turn out to have no difference."""
+STRATA = ((0, 0, 0, 0, 0, 0), (0, 0, 1, 1, 2, 2), (0, 1, 1, 1, 1, 0))
+"""Strata of the six problems; the last ones are far apart in mean."""
+
+Problems = tuple[tuple[float, int], ...]
+"""(difference, stratum) of each problem."""
 
 
-@lru_cache
-def orders(differences: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
-    return tuple(permutations(differences))
+def orders(problems: Problems) -> list[Problems]:
+    return list(permutations(problems))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("differences", SIX)
+@pytest.mark.parametrize("strata", STRATA)
+@pytest.mark.parametrize("differences", SIX + UNSCORED)
 @pytest.mark.parametrize("alpha", [0.2, 0.6])
 def test_over_all_orders_the_mean_is_ever_left_out_by_alpha_at_most(
-    differences: tuple[float, ...], alpha: float
+    differences: tuple[float, ...], strata: tuple[int, ...], alpha: float
 ) -> None:
-    ends = [intervals(np.array(order, dtype=float), 6, alpha)[:-1] for order in orders(differences)]
-    outside = [bool(((found[:, 0] > 0) | (found[:, 1] < 0)).any()) for found in ends]
-    assert sum(outside) <= alpha * len(outside)
+    n_outside = 0
+    for order in orders(tuple(zip(differences, strata, strict=True))):
+        values, of_order = (np.array(column) for column in zip(*order, strict=True))
+        ends = intervals(values.astype(float), 6, alpha, of_order)[:-1]
+        n_outside += bool(((ends[:, 0] > 0) | (ends[:, 1] < 0)).any())
+    assert n_outside <= alpha * math.factorial(6)
 
 
-def best_mean(
-    differences: tuple[float, ...], e_value: Callable[[tuple[float, ...]], float]
-) -> float:
+def best_mean(problems: Problems, e_value: Callable[[Problems, Problems], float]) -> float:
     """Mean e-value of someone who sees every answer and stops where stopping pays best, over all
     orders of the data set.
     """
 
     @lru_cache
-    def worth(asked: tuple[float, ...], left: tuple[float, ...]) -> float:
-        here = e_value(asked)
+    def worth(asked: Problems, left: Problems) -> float:
+        here = e_value(asked, left)
         if not left:
             return here
         return max(
@@ -218,26 +257,50 @@ def best_mean(
             / len(left),
         )
 
-    return worth((), differences)
+    return worth((), problems)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("differences", SIX)
+@pytest.mark.parametrize("strata", STRATA)
+@pytest.mark.parametrize("differences", SIX + UNSCORED)
 @pytest.mark.parametrize(
     ("claim", "shift"),
     [("better", 0.0), ("worse", 0.0), ("equivalent", 0.25), ("equivalent", -0.25)],
 )
 def test_no_stopping_rule_makes_an_e_value_of_a_false_claim_exceed_1_on_average(
-    differences: tuple[float, ...], claim: str, shift: float
+    differences: tuple[float, ...], strata: tuple[int, ...], claim: str, shift: float
 ) -> None:
-    moved = tuple(max(-1.0, min(1.0, d / 2 + shift)) for d in differences)
-    margin = abs(sum(moved) / 6) if shift else 0.1
-    found = best_mean(moved, lambda asked: e_values(np.array(asked, dtype=float), 6, margin)[claim])  # type: ignore[index]
+    moved = np.clip(np.array(differences) / 2 + shift, -1, 1)
+    margin = abs(float(np.nanmean(moved))) if shift else 0.1
+
+    def e_value(asked: Problems, left: Problems) -> float:
+        # The strata of the remaining problems are known, but not their order.
+        of_order = np.array([stratum for _, stratum in (*asked, *left)])
+        values = np.array([difference for difference, _ in asked], dtype=float)
+        return e_values(values, 6, margin, of_order)[claim]  # type: ignore[index]
+
+    found = best_mean(tuple(zip(moved.tolist(), strata, strict=True)), e_value)
     assert found <= 1 + 1e-9
     if (
         not shift
     ):  # the mean is where the claim begins to be false: the game is fair, and no rule loses either
         assert found == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_strata_of_unlike_means_need_fewer_problems() -> None:
+    rng = np.random.default_rng(11)
+    of_stratum = np.repeat([0, 1], 300)
+    wins, losses = rng.uniform(size=300) < 0.3, rng.uniform(size=300) < 0.2
+    differences = np.concatenate([wins, -losses.astype(float)])
+    asked = {True: 0, False: 0}
+    for _ in range(20):
+        order = rng.permutation(600)
+        for is_stratified in asked:
+            strata = of_stratum[order] if is_stratified else None
+            ends = intervals(differences[order], 600, ALPHA, strata)
+            asked[is_stratified] += int(np.argmax(ends[:, 0] > 0))
+    assert asked[True] < 0.95 * asked[False]
 
 
 def test_an_e_value_is_infinite_once_the_rest_cannot_undo_the_claim() -> None:
@@ -254,7 +317,7 @@ def test_the_same_capital_as_confseq() -> None:
     rng = np.random.default_rng(7)
     for _ in range(100):
         values = (draw(rng, 60)[:50] + 1) / 2
-        game = sequential._game(values, 60, ALPHA)
+        game = sequential._game(values, np.zeros(60, int), ALPHA)
         mean = float(rng.uniform(values.sum() / 60, (values.sum() + 10) / 60))
         theirs = betting.betting_mart(
             values,

@@ -14,7 +14,7 @@ from tasks.language.prompt import fill, load_prompt
 
 
 class Draft(RawRequirement):
-    """Requirement in the native format, with code that meets it."""
+    """Model-written requirement in the benchmark's native format, with code that meets it."""
 
     solution: Text
 
@@ -79,7 +79,7 @@ class BaseTask(Protocol):
 
     @property
     def request(self) -> ConstructionRequest:
-        """Models and program runner of the build."""
+        """Request of the build, with its models and its program runner."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class BaseTask(Protocol):
         ...
 
     def unreadable(self, strategy: str, draft: Draft) -> str | None:
-        """Return the fault in the form of an answer; None if the tests can be run."""
+        """Return what is wrong with the form of a draft; None if its test can be run."""
         ...
 
     def ignorant_code(self, strategy: str) -> str:

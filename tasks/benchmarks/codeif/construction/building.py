@@ -201,7 +201,7 @@ def _row(number: int, problem: Problem, verification: Verification) -> Mapping[s
 
 
 def review(pairs_by_task: Sequence[tuple[Problem, Verification]]) -> Review:
-    """Return the sheet for the annotators."""
+    """Return the review sheet on which annotators rate the verified pairs."""
     rows = [
         _review_row(problem, pair)
         for problem, verification in pairs_by_task

@@ -25,7 +25,7 @@ CONSTRUCTION = "construction"
 """Dataset version of base tasks with review comments."""
 FILES = "review_comments*.jsonl"
 _FIELDS = ("comment", "msg", "text")
-"""Accepted names of the field with the comment."""
+"""Names that the field with a review comment may have."""
 
 
 def comments_of(staged: Staged) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def comments_of(staged: Staged) -> tuple[str, ...]:
 def read_comments(
     source: Path, benchmark: str, version: str
 ) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
-    """Read a folder's comments into one context.
+    """Read a folder's review comments into one context, as one turn for each comment.
 
     Returns:
         The context, the rows without a readable comment, and the number of these rows.

@@ -41,7 +41,7 @@ from tasks.benchmarks.setting import Options
 from tasks.language.prompt import fill, load_prompt
 
 FILES: Mapping[str, str] = {"L1": "L_1_part_2.jsonl", "L2": "L_2_part_1.jsonl", "L3": "L_3.jsonl"}
-"""Level -> the file of its tasks."""
+"""Level of tasks -> name of the file with the tasks of this level."""
 SOURCE_MISSING = "source_missing"
 """Reason of rejection: the project is missing, or is another release than the task's."""
 OF_CONTEXTS: Mapping[str, str] = dict(
@@ -78,7 +78,7 @@ class RepositoryTask:
     problem: Problem
     dialog: Dialog
     tests_text: str
-    """Beginning of the file with the task's first base test."""
+    """Start of the test file that contains the task's first base test."""
 
     @property
     def strategies(self) -> Sequence[str]:
@@ -86,7 +86,7 @@ class RepositoryTask:
 
     @property
     def _owner(self) -> str:
-        """File of the task's first base test, followed by the test's class if it has one."""
+        """Location of the task's first base test: `FILE`, or `FILE::CLASS` for one of a class."""
         return (
             self.problem.instruction(BASE_INSTRUCTION)
             .suite.tests[0]
@@ -204,10 +204,10 @@ async def construct(request: ConstructionRequest) -> Constructed:
 
 
 def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> RepositoryTask:
-    """Return the task with the beginning of its tests' file.
+    """Return the base task of a dialog, with the start of its test file.
 
     Raises:
-        SourceUnreadable: the file existed when the build was planned, and cannot be read now.
+        SourceUnreadable: the test file existed when the build was planned, and cannot be read now.
     """
     task = RepositoryTask(request, problem, dialog, "")
     if dialog.tree in (None, MISSING):

@@ -12,7 +12,7 @@ from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, strategy_s
 from tasks.benchmarks.raw_rows import Text, validated
 
 _LONGEST_FILE = 10_000_000
-"""Maximum number of lines in a file."""
+"""Largest line number that a row may state."""
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
@@ -112,7 +112,7 @@ class RawRepositoryRow(BaseModel):
 
     @property
     def n_dependencies(self) -> Mapping[str, int]:
-        """Kind of dependency -> number of names."""
+        """Number of the project's names that the reference code uses, by kind of dependency."""
         return {kind: len(getattr(self.dependency, kind)) for kind in DEPENDENCIES}
 
     @property

@@ -38,8 +38,10 @@ LIMITS = Limits(
 )
 """Upstream's limits are 60 s and 5 GB; `wall_s` is larger for a loaded machine."""
 CONSTRUCTION_REPOSITORIES = "construction-repositories"
-"""Dataset version of base tasks for which a build writes instructions. The dialogs' labels contain
-the raw row."""
+"""Dataset version of base tasks for which a build writes instructions.
+
+The dialogs' labels contain the raw row.
+"""
 RAW_ROW = "raw_row"
 """Label with the row's fields, as JSON, that a build copies to its result."""
 PACKAGES_FOLDER = ".packages"
@@ -216,7 +218,7 @@ def _added_test(tests: Sequence[str], base: Sequence[str]) -> AddedTest:
 _SECTION = re.compile(r"(?m)^(?=[ \t]*####\w)")
 _HOLE = re.compile(r"(?m)^.*###The function: .*$")
 CHARACTERS_PER_TOKEN = 4
-"""Approximation, the same for all models."""
+"""Assumed number of characters in a token, the same for all models."""
 _CUT = "\n[...]\n"
 
 

@@ -43,12 +43,12 @@ class LogName:
     """Reference model, with `_` in place of each `/`."""
     setting: FeedbackSetting
     simulator: str | None
-    """Simulator that gave verbal feedback, in the same form.
+    """Simulator that gave verbal feedback, with `_` in place of each `/`.
 
     None if there is none or it is the model.
     """
     iteration: int
-    """The paper's turn, from 1.
+    """Number of the turn as in the paper, from 1.
 
     Turn 0 (our extension) contains the first answers, which upstream stores in BigCodeBench's own
     files.
@@ -79,7 +79,7 @@ class LogName:
         return name
 
     def at(self, iteration: int) -> "LogName":
-        """Return the name with another turn."""
+        """Return the name of the log of another turn."""
         return replace(self, iteration=iteration)
 
 
@@ -132,7 +132,7 @@ class LogFolder:
     logs: dict[FeedbackSetting, dict[int, Path]] = field(
         default_factory=dict[FeedbackSetting, dict[int, Path]]
     )
-    """Files by feedback and turn."""
+    """Log files by kind of feedback, then by turn."""
     first_answers: Path | None = None
     """BigCodeBench's own file with turn 0 of all settings, if any."""
     model: str = ""

@@ -28,7 +28,8 @@ class FirstAnswer(BaseModel):
     dataset_version: str | None = None
     """Version of the data.
 
-    This field and the next two are Parley's: upstream's rows do not state their data.
+    Upstream's rows do not state their data. The fields `dataset_version`, `row_digest` and `turns`
+    are Parley's.
     """
     row_digest: str | None = None
     turns: int | None = Field(default=None, ge=1)

@@ -29,12 +29,12 @@ Upstream increases `iteration` with each request of a turn.
 
 @dataclass(frozen=True)
 class _Logged:
-    """Logs of one setting."""
+    """Logs of one setting: the rows and test outcomes of all turns."""
 
     feedback: FeedbackSetting
     first: Mapping[str, Placed[FirstAnswer]]
     turns: tuple[Mapping[str, Placed[LogRow]], ...]
-    """Rows of each turn, starting with turn 1."""
+    """Rows by task for each turn, starting with turn 1."""
     passed: tuple[Mapping[str, bool], ...]
     """Test outcome by task for each turn, starting with turn 0."""
 

@@ -52,7 +52,7 @@ _SHOWN = ("task", "language", "persona", "level", "traits", "problem", "dialogue
 
 @dataclass(frozen=True)
 class _TaskResult:
-    """Dialogues of one task, and its rejections."""
+    """Dialogues written for one task, and the rejected ones."""
 
     task: Task
     dialogues: tuple[tuple[Persona, Rounds], ...] = ()

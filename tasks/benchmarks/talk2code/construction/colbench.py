@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class NoTask(ValueError):
-    """Row that ColBench's method cannot test; `reason` is its machine-readable name."""
+    """Error for a row that ColBench's method cannot test. `reason` is machine-readable."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)

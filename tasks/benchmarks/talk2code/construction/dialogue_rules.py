@@ -124,7 +124,7 @@ ANSWER_SCHEMA: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class Brief:
-    """Requirements of a dialogue: its user, its task and its names."""
+    """Requirements of a dialogue to write: its user, its task, and the names to mention."""
 
     level: ExpertiseLevel
     persona: str
@@ -138,12 +138,12 @@ class Brief:
 
     @property
     def disclosed_text(self) -> str:
-        """Text whose words the user discloses."""
+        """Text whose words the user must disclose in the course of the dialogue."""
         return f"{self.problem}\n{self.reference}" if self.is_vague else self.problem
 
     @property
     def guideline(self) -> Guideline:
-        """Guideline for the language of this user."""
+        """Guideline for the wording of users of this level and persona."""
         return guideline_of(self.level, self.persona)
 
 

@@ -18,13 +18,13 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
 
 class UnreadableTests(ValueError):
-    """Tests of an unknown form; `reason` is its machine-readable name."""
+    """Error for tests of an unknown form. `reason` is machine-readable."""
 
     reason = "unreadable_tests"
 
 
 class UnknownLanguage(UnreadableTests):
-    """Language that the benchmark does not support."""
+    """Error for a programming language that the benchmark does not support."""
 
     reason = "unknown_language"
 

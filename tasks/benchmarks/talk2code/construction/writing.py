@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """Task of a dialogue."""
+    """Task that a dialogue is about: statement, tests and reference."""
 
     task_id: str
     language: Language
@@ -87,7 +87,7 @@ class WritingFailure:
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults of an answer; at least one."""
+    """Violations of rules in an answer; at least one."""
 
     violations: tuple[Violation, ...]
 
@@ -214,7 +214,7 @@ async def _write(
     read: Callable[[str], Awaitable[T | Faults]],
     schema: dict[str, object] | None,
 ) -> T | WritingFailure:
-    """Ask the model until `read` accepts an answer, at most `MOST_REPAIRS` times more.
+    """Request an answer, and up to `MOST_REPAIRS` repairs, until `read` accepts one.
 
     A repair request contains the first question, the last answer and its faults.
     """

@@ -2,8 +2,9 @@
 
 The paper calls this the objective evaluation.
 
-Entities that texts name: things of the task, values, data types, rules, operations, errors. A judge
-or a person lists the entities of each reply (K_A in the paper) and those of the reference (K_true).
+Entities are what texts name: things of the task, values, data types, rules, operations, errors. A
+judge or a person lists the entities of each reply (K_A in the paper) and those of the reference
+(K_true).
 """
 
 import json
@@ -131,7 +132,7 @@ def _sets(
 
 
 def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
-    """Return EC and ES of a dialogue."""
+    """Return entity consistency (EC) and entity satisfaction (ES) of a dialogue."""
     replies = _replies(played.episode)
     sets = _sets(request, played, replies)
     if isinstance(sets, UnscoredReason):
@@ -171,7 +172,7 @@ def texts_to_embed(request: ScoreRequest) -> Sequence[str]:
 
 
 def meaning_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
-    """Return SC and SS of a dialogue."""
+    """Return semantic consistency (SC) and semantic satisfaction (SS) of a dialogue."""
     probabilities = tuple(_probabilities(request, played))
     missing = worst_of({value for value in probabilities if isinstance(value, UnscoredReason)})
     if missing:

@@ -82,8 +82,11 @@ ENTITIES = Rubric(
         _PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}
     ),
 )
-"""Rubric of a text's entities. Its prompt contains only the text, so that equal texts of different
-runs, dialogues and rounds need one request."""
+"""Rubric of a text's entities.
+
+Its prompt contains only the text, so that equal texts of different runs, dialogues and rounds need
+one request.
+"""
 
 
 class UserLevel(Frozen):

@@ -89,7 +89,10 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
 
 def prose_of(text: str, entry_point: str) -> str:
-    """Return a message without calls of the function, which users may mention, and apostrophes."""
+    """Return a message without apostrophes and without calls of the function.
+
+    Users may mention such calls.
+    """
     return re.sub(
         rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
     )
@@ -135,8 +138,10 @@ MOST_DISCLOSED = 1 / 3
 _SHORTEST = 4
 """Minimum tokens of a matching run: shorter runs, such as `x = y`, occur in many programs."""
 _SHORTEST_IN_PROSE, _LEAST_SYNTAX = 5, 2
-"""Minimum tokens of a run in prose, and how many of them must be syntax. So "return True if it is,
-otherwise False" does not count as code."""
+"""Minimum tokens of a run in prose, and how many of them must be syntax.
+
+So "return True if it is, otherwise False" does not count as code.
+"""
 _INLINE = re.compile(r"`[^`\n]+`")
 _FENCE = re.compile(r"^[ \t]*```[^\n]*$", re.MULTILINE)
 
@@ -147,11 +152,11 @@ class _Match:
 
     length: int
     body_index: int
-    """Index in the body."""
+    """Index of the run's first token in the reference's body."""
     part: int
-    """Index of the part."""
+    """Index of the part of the messages."""
     token_index: int
-    """Index in the part."""
+    """Index of the run's first token in this part."""
 
 
 @dataclass(frozen=True)

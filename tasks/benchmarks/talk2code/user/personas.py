@@ -1,8 +1,7 @@
-"""Personas of simulated users (Programming User Taxonomy): one YAML file each, named after it.
+"""Personas of simulated users (Programming User Taxonomy), each in a YAML file of its own.
 
-Guidelines for the language of users by level and persona, from `guidelines.yaml`. The paper calls
-this Manual Dialogue Curation. The prompts for written dialogues and the rules for them use the
-guidelines.
+`guidelines.yaml` has guidelines for the wording of users by level and persona, which the paper
+calls Manual Dialogue Curation. Prompts and rules for written dialogues use the guidelines.
 """
 
 import re

@@ -120,7 +120,7 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
 
 
 class _Conversation:
-    """Conversation before the questions."""
+    """Conversation of two friends, about which the questions ask."""
 
     def __init__(
         self, sample: Mapping[str, Any], file: str, place: int, questions: Questions

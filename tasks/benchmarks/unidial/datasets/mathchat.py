@@ -71,7 +71,7 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
 
 
 def utterances(text: str) -> tuple[list[str], list[str]]:
-    """Return the utterances of A and of B."""
+    """Return the utterances of speaker A and those of speaker B."""
     parts = _SPEAKER.split(text)
     by_speaker: dict[str, list[str]] = {"A": [], "B": []}
     for name, words in zip(parts[1::2], parts[2::2], strict=True):

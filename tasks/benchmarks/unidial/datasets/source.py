@@ -181,7 +181,7 @@ def _elements(file: IO[str]) -> Iterator[Any]:
             value, end = decode(text, place)
             end = _after_blanks(text, end)
             if text[end : end + 1] not in (",", "]"):
-                raise ValueError("an element of the list has no end")
+                raise ValueError("an element of the list is not followed by a comma or ]")
         except ValueError as fault:
             more = file.read(max(_CHUNK, len(text) - place))
             if not more:

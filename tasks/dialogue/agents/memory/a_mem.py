@@ -41,7 +41,7 @@ class Note:
     tags: tuple[str, ...] = ()
     context: str = ""
     links: set[int] = field(default_factory=set[int])
-    """Numbers of the linked notes."""
+    """Round numbers of the notes that this note is linked to."""
 
     @property
     def about(self) -> str:
@@ -65,7 +65,7 @@ class Note:
 
 
 class Notes:
-    """All notes, by the number of their round."""
+    """Memory of notes, each with the number of its round."""
 
     def __init__(self) -> None:
         self._notes: dict[int, Note] = {}

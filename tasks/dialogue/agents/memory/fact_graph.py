@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 Fact = tuple[str, str, str]
-"""Subject, relation, object."""
+"""Fact as a triple: (subject, relation, object)."""
 SYNONYM, MOST_SYNONYMS, SHORTEST = 0.8, 101, 3
 """Synonym edges: minimum similarity, maximum number per entity, minimum letters of an entity."""
 DAMPING, PASSAGE_WEIGHT = 0.5, 0.05
@@ -44,13 +44,13 @@ class FactGraph:
 
     def __init__(self) -> None:
         self._facts_of: dict[str, tuple[Fact, ...]] = {}
-        """Passage -> facts."""
+        """Passage -> facts that the model found in it."""
         self._n_passages_of: dict[str, int] = {}
         """Entity -> number of passages that mention it."""
         self._edges: dict[tuple[int, int], float] | None = None
 
     def add(self, passage: str, facts: Sequence[Fact]) -> None:
-        """Add a new passage."""
+        """Add a new passage with its facts."""
         self._facts_of[passage] = tuple(facts)
         for entity in dict.fromkeys(name for fact in facts for name in (fact[0], fact[2])):
             self._n_passages_of[entity] = self._n_passages_of.get(entity, 0) + 1
@@ -63,7 +63,7 @@ class FactGraph:
 
     @property
     def entities(self) -> tuple[str, ...]:
-        """Return subjects and objects of all facts."""
+        """Return the entities: subjects and objects of all facts."""
         return tuple(self._n_passages_of)
 
     @property

@@ -6,8 +6,8 @@ entities of these facts and, with a small weight, at passages that are similar t
 passages with the largest share of the walk are recalled. If no fact helps, the passages most
 similar to the question are recalled.
 
-Personalised PageRank on a weighted undirected graph, by the formula of networkx. networkx itself is
-not a dependency of Parley.
+`pagerank` computes personalised PageRank on a weighted undirected graph by the formula of networkx,
+which is not a dependency of Parley.
 """
 
 import json
@@ -54,7 +54,7 @@ class PassageGraph:
         self._vectors: dict[str, Vector] = {}
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Add a round as a passage."""
+        """Add a round of the conversation as a passage with its facts."""
         from tasks.dialogue.agents.memory.fact_graph import fact_text
 
         if unit.text in self._unit_of:
@@ -68,7 +68,7 @@ class PassageGraph:
         self._graph.add(unit.text, facts)
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """Recall the passages with the largest share of the walk from the question's facts."""
+        """Recall the passages that a random walk from the question's facts visits most."""
         question_vectors: Mapping[str, Vector] = yield Embed((question,))
         vectors = {**self._vectors, **question_vectors}
         scores = self._graph.linked_facts(vectors, question)

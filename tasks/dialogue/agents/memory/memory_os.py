@@ -40,7 +40,7 @@ JOINS, HOT, FADES = 0.6, 5.0, 10.0
 
 @dataclass
 class Segment:
-    """Pages on one subject."""
+    """Segment of the mid-term store: pages (older rounds) on one subject."""
 
     subject: str
     keywords: set[str]

@@ -113,10 +113,10 @@ class Recalled:
 
 
 class Memory(Protocol):
-    """Memory of one dialogue."""
+    """Memory of one dialogue, which an agent consults instead of the full conversation."""
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Add a round."""
+        """Add a round of the conversation to the memory."""
         ...
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:

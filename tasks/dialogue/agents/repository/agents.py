@@ -67,7 +67,7 @@ async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
 def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWorkspace]:
     """Open the dialogue's workspace in the state of its last step.
 
-    It opens in the background, and its users wait for it.
+    The workspace opens in the background. Each use of it waits until it is open.
 
     Raises:
         ConfigError: The dialogue has no repository.

@@ -6,7 +6,10 @@ from schemas.dialog import Role
 from schemas.episode import Step
 
 PATCH = "patch"
-"""Label of the artifact with the agent's changes as a unified diff. Value: origin of the diff."""
+"""Label of the artifact that contains the agent's changes as a unified diff.
+
+Its value names the source of the diff.
+"""
 ENDED, FINISHED, STEP_LIMIT, CONTEXT = "ended", "finished", "step_limit", "context"
 """Label of the agent's last message, with the reason for the end.
 

@@ -20,7 +20,7 @@ class Adapter:
     """Version of the adapter, part of the dialogues' ids. Raise it when the behaviour changes."""
     help: str
     distribution: str
-    """Package on PyPI."""
+    """Name of the agent's package on the Python package index."""
     release: str
     """Version of the package in the agent's lock file."""
     release_option: str

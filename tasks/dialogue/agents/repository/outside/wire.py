@@ -11,12 +11,12 @@ from tasks.language.chat_model import Message, ToolSpec
 
 
 def messages_in(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return the conversation of a request."""
+    """Return the messages in the body of an agent's request."""
     return tuple(_message(message) for message in body["messages"])
 
 
 def tools_in(body: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
-    """Return the tools of a request."""
+    """Return the tools in the body of an agent's request."""
     functions = [tool["function"] for tool in body.get("tools") or ()]
     return tuple(
         ToolSpec(function["name"], function.get("description", ""), function.get("parameters", {}))
@@ -87,7 +87,7 @@ def with_messages_last(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def tool_call(body: Mapping[str, Any], call_id: str) -> ToolCall:
-    """Return the tool call of an agent's request."""
+    """Return the tool call that the body of an agent's request describes."""
     return ToolCall(
         call_id=call_id, name=str(body["name"]), arguments=json.dumps(body["arguments"])
     )
