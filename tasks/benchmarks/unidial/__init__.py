@@ -18,9 +18,8 @@ from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.exports import EXPORTS
-from tasks.benchmarks.unidial.output import OUTPUT
+from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
 from tasks.benchmarks.unidial.programs import test_runs
-from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
