@@ -24,7 +24,7 @@ STAGE = "construct"
 def build_dataset(
     request: BuildRequest, home: str | None = None, budget: Budget | None = None
 ) -> BuildReport:
-    """Build the files. Stored answers are not requested again.
+    """Build a dataset's files. Stored answers are not requested again.
 
     Args:
         request: The build.

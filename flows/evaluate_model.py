@@ -32,7 +32,7 @@ from tasks.storage.home import find_home
 
 @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
 def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunReport:
-    """Evaluate, and return the run's report. Finished work is not repeated.
+    """Evaluate a model on a setting, and return the run's report. Finished work is not repeated.
 
     Raises:
         ParleyError: The run could not start, or was stopped. Finished work is stored.

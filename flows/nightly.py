@@ -112,7 +112,8 @@ def nightly(
         runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
         backfill: Evaluate every pending checkpoint of the sources, ignoring `at_most`.
         site: Where to write the site at the end, for links in messages.
-        telemetry: Base URL of the OpenTelemetry collector. None uses the environment's, if any.
+        telemetry: Base URL of the OpenTelemetry collector. None: the URL in the environment, if
+            any.
 
     Returns:
         One report per run. Empty if no checkpoint has pending evaluations.
@@ -163,7 +164,7 @@ def nightly(
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
-    """Return `requests`, or the configuration's requests if they are None."""
+    """Return `requests`, or the configuration's requests if `requests` is None."""
     if requests is not None:
         return tuple(EvaluationRequest.model_validate(request) for request in requests)
     return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
@@ -246,9 +247,10 @@ def _run_night(
 
 
 def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
-    """Add the cost of the run's servers.
+    """Add the cost of the run's model servers to its report.
 
-    It is known only after the servers have ended: idle servers count for their latest run.
+    The cost is known only after the servers have ended, because a server's idle time counts for its
+    latest run.
     """
     cost = tonight.servers.hours.usd_hourly(report.run_id)
     if report.work is None or cost is None:
@@ -274,7 +276,7 @@ def _write_site(tonight: Night, site: SiteTarget | None) -> None:
 def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
     """Yield the plans of unfinished runs.
 
-    A request that cannot be planned fails its own run with the same message.
+    A request that cannot be planned is skipped here: its own run fails later, with the error.
     """
     for request in requests:
         with suppress(ParleyError):
@@ -296,7 +298,7 @@ def _in_turn(home: Home) -> AbstractContextManager[None]:
 def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
     """Stage each raw dataset of the night once.
 
-    A dataset that cannot be staged fails its own runs with the same message.
+    An error is ignored here: the runs of the dataset fail later, with the same error.
     """
     datasets = {
         (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version)
@@ -358,7 +360,7 @@ def record_night(
     budget: Sequence[CapSpent] = (),
     times: Sequence[StageTime] = (),
 ) -> None:
-    """Write the night's runs, the amount spent of each cap, and the stage times to the lake."""
+    """Write a night's runs, the amount spent of each cap, and the stage times to the lake."""
     row = NightRecord(
         night_id=night_id,
         started_at=started,
@@ -387,7 +389,7 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
 def _record_publication(tonight: Night, n_kept: int) -> None:
     """Record how long the publication took.
 
-    The warehouse cannot contain it, so the lake has a table for it.
+    A publication cannot contain its own duration, so the lake has a table for it.
     """
     times = tonight.board.times(tonight.night_id)[n_kept:]
     Lake(tonight.home.lake).write_part("publication_times", times, "0", night_id=tonight.night_id)

@@ -22,7 +22,8 @@ def publish_results(
     Readers never see a partial publication.
 
     Args:
-        call: See `publish_to_warehouse`.
+        call: Function that runs another function in a process without API keys; see
+            `publish_to_warehouse`.
 
     Raises:
         ParleyError: Another process publishes, or the lake cannot be read. The old warehouse stays.

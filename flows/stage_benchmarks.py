@@ -47,8 +47,8 @@ def stage_dataset(
         data: Path, or name of a public dataset that was fetched.
         dataset_version: Name of this version of the dataset.
         home: Folder of all data. `$PARLEY_HOME` takes precedence.
-        resources: Resources of the rows. Without them, rows are staged unresolved, and a run must
-            name resources.
+        resources: Extra files or images that the rows need, by name. Without them, rows are staged
+            unresolved, and each run must name the resources.
 
     Returns:
         The rows, the dataset version and the dataset's digest.

@@ -22,7 +22,10 @@ class AuditOutcome(StrEnum):
     EARNED = "earned"
     """Each decoy failed, as it must for an honest answer."""
     FORGED = "forged"
-    """A sound decoy passed. The pass counts as failed."""
+    """The program also passes tests with an altered expectation, which no correct program can pass.
+
+    Its passed verdict counts as failed.
+    """
     SUSPECTED = "suspected"
     """A decoy passed, but nothing shows that the decoy is sound. Counted separately, and changes no
     verdict."""

@@ -1,4 +1,4 @@
-"""Process of the command `parley`, also started by `python -m flows.cli`."""
+"""Entry point of the command `parley`, also run by `python -m flows.cli`."""
 
 import atexit
 import os
@@ -8,12 +8,12 @@ import traceback
 
 
 def main() -> None:
-    """Run the command, and end its process without taking the interpreter down.
+    """Run the command, and end the process without the interpreter's full shutdown.
 
-    The last collection would search all modules of Prefect and Dask, which takes 0.9 s.
+    The garbage collection of a shutdown takes 0.9 s, because Prefect and Dask have many modules.
 
-    This module imports the command only here: Dask's workers import the module that started the
-    driver.
+    The import of the command is inside this function: each Dask worker imports this module, because
+    it is the main module of the process that starts the workers.
     """
     from flows.cli.app import main as run
 

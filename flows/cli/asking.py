@@ -13,7 +13,7 @@ from warehouse import sql_files
 from warehouse.connect import connect, warehouse_path
 
 FOLDER = "queries"
-"""Folder in Parley's home that holds the user's saved queries."""
+"""Folder in Parley's home for saved queries (`NAME.sql`)."""
 
 
 def statement_of(home: Home, query: str) -> str:
@@ -24,7 +24,7 @@ def statement_of(home: Home, query: str) -> str:
 
     Raises:
         UnknownName: no saved query has this name; the error lists all names.
-        UsageError: the query is another dot command.
+        UsageError: the query begins with a dot, but is not `.describe TABLE`.
     """
     if query.startswith("."):
         from warehouse.descriptions import describing

@@ -14,9 +14,9 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """Measurement of the references, with the stored calibration.
+    """Measured CPU times of the reference solutions, and the calibration stored from them.
 
-    `calibration` and `path` are None if a reference failed: fix the sandbox first.
+    `calibration` and `path` are None if a reference solution failed: fix the sandbox first.
     """
 
     measured: Measurement
@@ -29,12 +29,12 @@ def calibrate(home: Home, sandbox_name: str, data: Path | None) -> CalibrationRe
 
     Args:
         home: Parley's home.
-        sandbox_name: sandbox in which the references run.
-        data: folder of published references. Default: the bundled references.
+        sandbox_name: sandbox in which the reference solutions run.
+        data: folder of published reference solutions. Default: the bundled ones.
 
     Raises:
         SandboxUnavailable: the sandbox cannot run programs on this machine.
-        UsageError: the sandbox does not exist, or the folder holds no references.
+        UsageError: the sandbox does not exist, or the folder holds no reference solutions.
     """
     references = bundled_references() if data is None else read_references(data)
     sandbox = sandboxes.load(sandbox_name)
@@ -47,9 +47,9 @@ def calibrate(home: Home, sandbox_name: str, data: Path | None) -> CalibrationRe
 
 
 def calibrated_text(result: CalibrationResult) -> str:
-    """Return the result as text: passed references, the slowest one, the effect on limits."""
+    """Return the result as text: passed reference solutions, slowest one, effect on limits."""
     measured = result.measured
-    lines = [f"{measured.n_passed} of {measured.n_references} references passed"]
+    lines = [f"{measured.n_passed} of {measured.n_references} reference solutions passed"]
     if measured.n_known_faults:
         lines[0] += f"; {measured.n_known_faults} cannot pass because their data have known faults"
     lines += [f"  failed: {failure}" for failure in measured.failed]

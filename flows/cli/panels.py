@@ -19,7 +19,7 @@ ENDPOINT, ANSWERS, AGENT, SERVER = (
 )
 EMBEDDER, DATA, EXECUTION = "Embedder", "Data", "Execution"
 QUALITY, COMPARISON = "Quality checks", "Comparison"
-ENDPOINTS, LAYOUT = "Model endpoints", "Builds that lay files out"
+ENDPOINTS, LAYOUT = "Model endpoints", "Builds that write files of repositories"
 
 
 class PanelCommand(TyperCommand):

@@ -76,8 +76,8 @@ def run_night(
         notify: Which events to notify about, and where. A night with no work sends no notification.
         site: Where to write the site at the end.
         budget: Caps at which the night stops.
-        runs_at_once: Maximum number of parallel runs, 1 or more. None uses the flow's default.
-        telemetry: Base URL of the OpenTelemetry collector that receives metrics. None uses the
+        runs_at_once: Maximum number of parallel runs, 1 or more. None: the flow's default.
+        telemetry: Base URL of the OpenTelemetry collector that receives metrics. None: the
             collector that the environment names, if any.
 
     Raises:

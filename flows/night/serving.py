@@ -68,7 +68,7 @@ class Serving:
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
         """Record that a run no longer uses the servers of these models.
 
-        None: all its servers, at the run's end.
+        If `identities` is None, the run has ended and uses no server any more.
         """
         with self._lock:
             for identity, server in self._servers.items():

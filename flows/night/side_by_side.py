@@ -24,7 +24,7 @@ from tasks.planning.request import EvaluationRequest
 RUNS_AT_ONCE = 16
 _LOOK_EVERY_S = 0.2
 _AFTER_SIGNAL_S, _AFTER_FAULT_S = 2.0, 15.0
-"""Seconds for which the night waits for its runs to end.
+"""Seconds for which the night waits for its other runs to end: after a signal, and after an error.
 
 A signal leaves 8 s for everything (`tasks.driver.signals`).
 """

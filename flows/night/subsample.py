@@ -42,7 +42,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Priced:
-    """Costs of a run with its first 0, 1, 2, ... tasks."""
+    """Cost of a run if it plays its first 0, 1, 2, ... tasks."""
 
     of_first: tuple[Cost, ...]
 

@@ -134,7 +134,7 @@ def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> 
 
 
 def _further(home: Home, night_id: str, site_url: str | None = None) -> Iterator[str]:
-    """Yield lines that lead to more details: links to the site, and commands.
+    """Yield lines about where to find more details: links to the site, and commands.
 
     Without `site_url`, the links lead to the site's files beside the warehouse.
     """

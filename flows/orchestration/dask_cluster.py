@@ -72,11 +72,12 @@ def dask_cluster(
     The cluster is the one of PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
 
     Args:
-        n_workers: worker processes of a new cluster, at least 1. An existing cluster keeps its own.
+        n_workers: number of worker processes of a new cluster, at least 1. An existing cluster
+            keeps the workers that it has.
         threads_per_worker: concurrent tasks of each new worker, at least 1.
         scratch: folder for the new workers' files.
-        secret_names: variables that new workers keep although they look like keys, because workers
-            call the models.
+        secret_names: environment variables that new workers keep although they look like API keys,
+            because workers call the models.
 
     Raises:
         ServerUnavailable: the existing cluster does not answer or has no workers, or a new cluster
@@ -256,7 +257,7 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
     """Return the plugin that prepares each worker of the temporary cluster, including replacements.
 
     Workers ignore Ctrl-C, which a terminal sends to all processes and the driver handles. They drop
-    keys that they do not need.
+    API keys that they do not need.
     """
     from distributed.diagnostics.plugin import WorkerPlugin
 

@@ -1,10 +1,10 @@
-"""Inner flows of a night: their numbers and arguments, suspension and cancellation.
+"""Inner flows of a night's Prefect flow: their numbers and arguments, cancellation, suspension.
 
-Cancellation of a night's inner flows and tasks. Without this module, Prefect would mark such tasks
-as crashed or leave them running.
+If a night is cancelled, its inner flows and tasks are cancelled, too. Without this module, Prefect
+would mark the tasks as crashed or leave them running.
 
-Immediate suspension of a deployed night. Prefect reacts to Suspend only between two tasks, and a
-task can take hours.
+A deployed night is suspended at once. Without this module, Prefect would react to Suspend only
+between two tasks, and a task can take hours.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Checks that `tasks`, `flows` and Parley's other packages are imported from Parley.
+"""Checks that `tasks`, `flows` and Parley's other packages are Parley's own.
 
 Users can have packages with these names in the folder in which they start Parley. This module uses
 only the standard library, because its functions are sent as code to Dask workers, where even
@@ -54,7 +54,10 @@ def describe_installation() -> tuple[str | None, str | None, dict[str, str | Non
 
 
 def import_modules(names: tuple[str, ...]) -> None:
-    """Import modules by name. Garbage collections, a seventh of the time, wait for the end."""
+    """Import modules by name.
+
+    Garbage collection is off meanwhile, because it would take a seventh of the time.
+    """
     gc.disable()
     try:
         for name in names:

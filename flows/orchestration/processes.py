@@ -18,7 +18,9 @@ _HOST = socket.gethostname()
 
 @contextmanager
 def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
-    """Hide variables that look like keys, except `keep`, from processes that start in the block.
+    """Hide environment variables that look like API keys from processes that start in the block.
+
+    Variables named in `keep` stay visible.
 
     A process's initial variables stay readable in /proc for its whole life, even if it removes
     them.

@@ -1,7 +1,7 @@
 """Record of a home's Prefect server (`server.json`), and its restart after a crash.
 
-Restarts of a Prefect server that crashes during a command. A night must not fail because of the
-server, which only displays its progress.
+A server that crashes during a command is restarted. A night must not fail because of the server,
+which only displays the night's progress.
 """
 
 import json
@@ -25,7 +25,7 @@ Owner = Literal["command", "server start"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Started server.
+    """Prefect server that Parley started.
 
     `mark` distinguishes its process from a later process with the same pid.
     """
@@ -69,8 +69,7 @@ def forget(folder: Path) -> None:
 
 CHECK_S = 0.5
 MOST_STARTS = 5
-"""Maximum number of restarts in one command. The server's log shows why it crashes again and again.
-"""
+"""Maximum number of restarts during one command. The server's log shows why it crashes."""
 _LOG = logging.getLogger("parley.prefect")
 
 

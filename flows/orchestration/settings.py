@@ -99,8 +99,8 @@ def explain_lost_server(api_url: str) -> Iterator[None]:
 def flush_prefect_queues() -> None:
     """Send the logs and events that Prefect's threads hold, and end these threads.
 
-    The logs and events would be lost when the server ends. A thread that remains would send later
-    events of this process to the old server.
+    Unsent logs and events would be lost when the server ends. A thread that remains would send
+    later events of this process to the old server.
     """
     if "prefect" not in sys.modules:
         return

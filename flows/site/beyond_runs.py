@@ -18,12 +18,14 @@ from tasks.storage.parquet_store import Lake
 from warehouse.site_rows import SiteRows
 
 SIDE_BY_SIDE = 500
-"""Maximum number of changed dialogues of a comparison with a page that shows both transcripts. For
-other changed dialogues, the comparison links to each run's transcript."""
+"""Maximum number of pages per comparison that show both transcripts of a changed dialogue.
+
+For further changed dialogues, the comparison links to the transcript in each run.
+"""
 
 
 Pair = tuple[str, str]
-"""(old run, new run)."""
+"""Ids of two compared runs: (old, new)."""
 
 
 def write_comparisons(

@@ -85,7 +85,7 @@ def axis_title(setting: str, axis: str) -> str:
 
 
 def place_names(setting: str, axis: str, level: str) -> Mapping[Any, str]:
-    """Return position -> name. Empty if the positions of the axis are numbers."""
+    """Return the names of an axis's positions. The map is empty if the positions are numbers."""
     entry = _axis(setting, axis)
     return {} if entry is None else entry.positions(level)
 
@@ -100,7 +100,7 @@ FURTHER = "further"
 
 
 def model_colours(models: Iterable[str]) -> Mapping[str, str]:
-    """Return model -> CSS classes of its colour.
+    """Return a map from model to the CSS classes of its colour.
 
     Models take the colours in the order of their names. Controls are grey.
     """

@@ -11,14 +11,14 @@ from warehouse.comparison.paired import ALPHA
 from warehouse.site_rows import SiteRows
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 112, 16, 5
-"""Size of the drawing in a cell, and its margin on the left and right, which fits half a dot."""
+"""Size of the drawing in a cell, and the margin on its left and right, as wide as half a dot."""
 Row = Mapping[str, Any]
 
 
 def matrices(
     board: Sequence[Row], shown: Collection[str], colours: Colours
 ) -> list[dict[str, Any]]:
-    """Return a matrix for each setting and dataset version, sorted by name.
+    """Return a matrix for each setting, dataset version and share of played tasks, sorted by these.
 
     Args:
         board: rows of the table `leaderboard` with their labels.

@@ -10,8 +10,10 @@ from tasks.metrics.registry import METRICS
 _RIGHT, _ROOM, _TICKS = 22, 48, 5
 """Room right of the plot and below it, and number of ticks per axis."""
 _SETTLED = 0.25
-"""Share of the sequence's first points that do not affect the plot's scale and may lie outside. The
-first intervals span the metric's whole range, and would flatten the rest of the curve."""
+"""Share of the first points, which do not affect the plot's scale and may lie outside the plot.
+
+The first intervals span the metric's whole range, and would flatten the rest of the curve.
+"""
 Row = Mapping[str, Any]
 
 

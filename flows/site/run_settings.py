@@ -13,10 +13,11 @@ def settings_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the ids of the newest runs.
+    """Return the id of the newest run of each model with each combination of settings.
 
-    Runs that differ only in the model's revision or weights count as one. A night evaluates each
-    model anew: a hundred nights of five models would be five hundred curves in each chart.
+    Older runs that differ only in the model's revision or weights are omitted, because a night
+    evaluates each model anew: a hundred nights of five models would be five hundred curves in each
+    chart.
 
     Args:
         runs: newest first.

@@ -90,7 +90,7 @@ def _local_folder(place: str | None) -> Path | None:
 
 
 def _send(folder: Path, place: str) -> int:
-    """Send the pages that changed, the first page last, and remove the deleted pages."""
+    """Send the pages that changed, `index.html` last, and remove the deleted pages."""
     fs, root = _file_system(place)
     now = {
         path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()

@@ -19,7 +19,7 @@ _FENCE = re.compile(
 _LINES_COMPARED = 3000
 _RESULTS = ("test_verdicts", "judge_verdicts", "scores")
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Table -> its rows of one dialogue."""
+"""Map from table to its rows about one dialogue."""
 
 
 def message_parts(content: str) -> list[tuple[str, str, str]]:

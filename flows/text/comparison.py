@@ -145,17 +145,17 @@ def decided_text(row: Row) -> str:
 
 
 def moved_judge_text(n: int | None, n_changed: int | None) -> str:
-    """Return a remark on judge drift to append to a change, or an empty text.
+    """Return a remark on judge drift to append to the line of an event; empty without drift.
 
     Args:
-        n: number of bundled cases that the judges rated in both nights.
-        n_changed: number of these cases with another rating.
+        n: number of bundled cases (fixed inputs of judges) that were rated in both runs' nights.
+        n_changed: number of these cases whose ratings differ between the nights.
     """
-    return f"; the judge also drifted: {n_changed} of {n} ratings" if n_changed else ""
+    return f"; the judge also drifted: {n_changed} of {n} ratings changed" if n_changed else ""
 
 
 def judge_text(row: Row) -> str:
-    """Return how far the judges drifted between the two nights."""
+    """Return how far the judges drifted between the nights of the two runs."""
     shift = (
         "" if row["judge_mean_shift"] is None else f", mean shift {row['judge_mean_shift']:+.3g}"
     )

@@ -1,4 +1,4 @@
-"""Facts about public datasets and the grading routes of their rows, as text."""
+"""Facts about public datasets, and how their rows are graded, as text."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from tasks.storage.home import Home
 COLUMNS = ("dataset", "source", "licence", "rows", "size", "sha256", "here")
 _DIGITS = 7
 _DASH = "–"
-"""Cell of an unknown fact."""
+"""Text of a table cell whose fact is unknown."""
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
@@ -141,7 +141,7 @@ def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
 
 
 def table_rows(routes: Sequence[GradeRoute]) -> list[tuple[str, ...]]:
-    """Return a table row for each route."""
+    """Return a table row for each group of dataset rows that are graded in the same way."""
     return [
         (
             route.project or "(no route)",

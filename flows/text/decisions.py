@@ -32,7 +32,7 @@ def decision_line(row: Mapping[str, Any]) -> str:
     left_out = (
         f", without {row['n_left_out']} tasks that the baseline lacks" if row["n_left_out"] else ""
     )
-    saved = f"; about {row['saved_calls']:.0f} calls saved" if row["saved_calls"] else ""
+    saved = f"; about {row['saved_calls']:.0f} calls avoided" if row["saved_calls"] else ""
     night: dict[bool | None, str] = {
         True: "; still significant among all decisions of the night (e-BH)",
         False: "; not significant among all decisions of the night (e-BH)",

@@ -157,7 +157,7 @@ def hours_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
 
 
 def _audit_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
-    """Yield the number of audited passes for each group of runs."""
+    """Yield a line about the audited passes for each group of runs with the same number of them."""
     counts = Counter(each.audits_at_most for each in estimates if each.audits_at_most != 0)
     for n, n_runs in counts.items():
         passes = "every passed program" if n is None else f"at most {n} passed programs"

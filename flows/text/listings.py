@@ -16,7 +16,9 @@ Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
 
 
 def listing(home: Home, kind: str, run: str | None = None) -> Rows:
-    """Return columns and rows of the table for a kind. The first column holds the names.
+    """Return columns and rows of the table for a kind of item, such as `runs`.
+
+    The first column holds the names.
 
     Raises:
         UsageError: `run` matches no run or several.
@@ -56,7 +58,10 @@ _HIDDEN = ("withheld_reason", "released_because", "text")
 
 
 def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
-    """Return the listing for a terminal: heads, ids and times are short, faults share one cell."""
+    """Return the listing for a terminal.
+
+    Heads, ids and times are short. The numbers of episodes without a valid result share a cell.
+    """
     printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)

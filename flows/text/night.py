@@ -100,7 +100,7 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
         )
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))
     if "" in seconds:
-        print(f"outside of runs: {_summed(seconds[''])}")
+        print(f"not part of any run: {_summed(seconds[''])}")
 
 
 def _audited(lake: Lake, work: RunWork) -> AuditCounts:
@@ -120,12 +120,12 @@ def _print_run(
 
 
 def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mapping[str, float]:
-    """Return the seconds of a failed run's stages; nothing for a run that could not be planned."""
+    """Return the seconds of a failed run's stages; none for a run that could not be planned."""
     return seconds.get(run.run_id, {}) if run.run_id else {}
 
 
 def wall_seconds(lake: Lake, night_id: str) -> float | None:
-    """Return the seconds from a night's first stage to its last, or None if it was interrupted."""
+    """Return the seconds from a night's first stage to the end of its last; None if interrupted."""
     times = [
         (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
         for t in _times(lake, night_id)

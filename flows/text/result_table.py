@@ -23,7 +23,7 @@ STOPPED_EARLY = "stopped early"
 Record = Mapping[str, Any]
 """Row of the query `result_table`."""
 Results = Mapping[str, Record]
-"""Map from metric to the row of one run."""
+"""Rows of one run, by metric."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ WIDTH = 80
 """Number of characters of a line in a pipe or a log, unless COLUMNS is set."""
 GAP = 2
 _ORDINARY = 24
-"""Maximum characters of an ordinary word. Longer words are ids, options and similar texts."""
+"""Maximum characters of an ordinary word. Longer words, such as ids, may be broken."""
 _SHORTEST = (
     (True, _ORDINARY, 12),
     (False, _ORDINARY, 12),

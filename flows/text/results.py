@@ -55,7 +55,10 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
 
 
 def compared_rows(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of the table `comparisons` for the runs: predecessors first, then baselines."""
+    """Return rows of the table `comparisons` about the runs.
+
+    Comparisons with predecessors come first, then those with baselines.
+    """
     from warehouse.connect import named_query
 
     if not run_ids or not home.warehouse.exists():

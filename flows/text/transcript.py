@@ -67,7 +67,7 @@ def transcript_text(home: Home, prefix: str) -> str:
 
 
 def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
-    """Return the messages of the conversation that precedes the episode's own messages."""
+    """Return the messages of the dialogue's context, which precede the episode's own messages."""
     keys = {"benchmark": episode.benchmark, "dataset_version": episode.dataset_version}
     if not lake.parts("contexts", **keys):
         return ()
@@ -198,7 +198,7 @@ def _verdict(verdict: TestVerdict, audit: ForgeryAudit | None) -> str:
     plain = (
         ""
         if verdict.plain_outcome is verdict.outcome
-        else f", without the audit {verdict.plain_outcome.value}"
+        else f", {verdict.plain_outcome.value} before the audit"
     )
     head = (
         f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox"

@@ -1,4 +1,4 @@
-"""Work of a run as text: what it reused and paid, and why it would run again."""
+"""Work of a run as text: what it reused, what it paid for, and why it had new work."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REASONS_NAMED = 4
 _SHOWN = 60
-"""Maximum characters of a field's name and of a value."""
+"""Maximum characters of a field's name, and of a value, in the line about a difference."""
 _CELL = 1000
 """Maximum characters of a Markdown cell: enough for `REASONS_NAMED` reasons."""
 
@@ -50,7 +50,7 @@ def audit_line(counts: AuditCounts) -> str | None:
 
 
 def work_markdown(works: Sequence[RunWork]) -> str:
-    """Return a Markdown table with one row for each run. All cells are escaped."""
+    """Return a Markdown table of the runs' work, one row for each run. All cells are escaped."""
     if not works:
         return ""
     columns = ("run", "episodes", "paid", "requests", "programs run", "verdicts reused", "why")
@@ -85,7 +85,7 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
 
 
 def work_fields(work: RunWork) -> dict[str, object]:
-    """Return the JSON fields about reused and paid work, which a run has only if it did work."""
+    """Return the JSON fields about a run's reused and paid work."""
     counts = (
         "n_reused",
         "n_resumed",
@@ -175,9 +175,9 @@ def difference_text(difference: Difference) -> str:
 
 _COLUMNS = ("field", "before", "after", "invalidates")
 _SHOWN_DIFFERENCES = 500
-"""Maximum characters of a value. Of a longer one the part around the difference is shown.
+"""Maximum characters of a value in the table of differences.
 
-`--json` prints all.
+Of a longer value, the table shows the part around the difference; `--json` prints the whole value.
 """
 
 

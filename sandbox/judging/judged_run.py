@@ -201,7 +201,10 @@ def _believable(
 def believable_records(
     done: Completed, secret: str, limits: Limits
 ) -> tuple[ProgramVerdict, Records]:
-    """Return the verdict on a harness run, without cases, and the trustworthy records.
+    """Return the verdict on a harness run, and those of its records that carry the secret.
+
+    The tested program does not know the secret, so it cannot have written these records. The
+    verdict has no cases yet.
 
     See `run_job`.
 

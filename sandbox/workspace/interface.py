@@ -207,7 +207,7 @@ class WorkFolder:
 
     @property
     def tree(self) -> Path:
-        """Return the folder of the tree itself."""
+        """Return the folder with the workspace's files. Other parts of its state lie beside it."""
         return self.path / "tree"
 
     @property

@@ -151,7 +151,7 @@ def layouts() -> "dict[str, Layout]":
 
 
 def constructions() -> "dict[str, tuple[Benchmark, Construction]]":
-    """Return every benchmark's constructions by command-line name."""
+    """Map each NAME of `parley build NAME` to its benchmark and its construction of a dataset."""
     return _by_command_name(lambda benchmark: benchmark.constructions)
 
 

@@ -52,7 +52,10 @@ class Ahead(ABC):
         )
 
     def new_work(self, result: ShardResult) -> Sequence[Any]:
-        """Return new work items after a shard of dialogues. Default: the name of its part."""
+        """Return the work items of a finished shard of dialogues.
+
+        Default: one item, the name of the lake part that holds the shard's episodes.
+        """
         return [result.part] if result.finished else []
 
     @abstractmethod

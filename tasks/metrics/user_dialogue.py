@@ -138,9 +138,8 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     """
     if not 0 <= n_leaks <= n_wordings or n_wordings == 0:
         raise ValueError(
-            f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and the "
-            "leaks cannot"
-            " be more than all wordings"
+            f"{n_leaks} leaks in {n_wordings} wordings of a message: there must be at least one"
+            " wording, and at most as many leaks as wordings"
         )
     return n_leaks / n_wordings
 

@@ -74,11 +74,11 @@ class RoleKey:
 
 
 ROLE_KEYS: tuple[RoleKey, ...] = (
-    RoleKey("key_env", "TEXT", "Name of the variable that holds the endpoint's key."),
+    RoleKey("key_env", "TEXT", "Environment variable that holds the endpoint's API key."),
     RoleKey(
         "headers",
         "NAME=ENV_VARIABLE",
-        "Header of each request; its value is read from the variable.",
+        "Header of each request; its value is read from the environment variable.",
         flag="header",
     ),
     RoleKey(
@@ -90,15 +90,19 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "revision",
         "TEXT",
-        "Name of the weights behind the endpoint. Default: each day (UTC) begins a new run.",
+        "Name of the weights behind the endpoint. Without it, each day (UTC) begins a new run.",
     ),
     RoleKey(
-        "name", "TEXT", "Name in tables of weights or a recording on disk.", TALKERS, flag=None
+        "name",
+        "TEXT",
+        "Name that tables show for weights or a recording on disk.",
+        TALKERS,
+        flag=None,
     ),
     RoleKey(
         "temperature",
         "NUMBER|default",
-        "Sampling temperature; 0 is greedy (the default), `default` sends none.",
+        "Sampling temperature; 0 is greedy (the default), `default` sends no temperature.",
         TALKERS,
         subject="answers",
     ),
@@ -119,7 +123,7 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "stop",
         "TEXT",
-        "Text that ends an answer; may be repeated.",
+        "Text at which an answer ends; may be repeated.",
         TALKERS,
         is_list=True,
         subject="answers",
@@ -140,8 +144,8 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "profile",
         "TEXT",
-        "Initial profile of the endpoint: openai-reasoning, vllm, mistral, anthropic-compatible, "
-        "or a YAML file. Default: learn it from the endpoint's refusals.",
+        "What the endpoint is assumed to accept: openai-reasoning, vllm, mistral, "
+        "anthropic-compatible, or a YAML file. Default: learned from the endpoint's refusals.",
         TALKERS,
         subject="answers",
     ),

@@ -160,7 +160,7 @@ def test_a_cap_stops_it_resumable_and_what_was_answered_is_not_asked_for_again(
     done = build(served_home, server, out, environ, "--budget", "tokens=1000000,hours=1")
     assert (done.code, len(server.bodies)) == (0, CALLS), done.err
     priced = build(served_home, server, tmp_path / "other", environ, "--budget", "usd=1")
-    assert (priced.code, "it knows no prices" in priced.err) == (2, True), priced.err
+    assert (priced.code, "it takes no prices" in priced.err) == (2, True), priced.err
 
 
 def test_a_signal_ends_it_in_time_and_a_dead_endpoint_says_how_to_go_on(

@@ -52,7 +52,8 @@ def build(
         typer.Option(
             metavar="[ROLE=]SPEC",
             help="Build from the latest finished run of each setting of this model. For a dataset:"
-            f" the model to call for a role (default: `model`), {MODEL_HELP}. Repeatable.",
+            " the model to call for a role (default role: `model`). Repeatable. SPEC:"
+            f" {MODEL_HELP}",
         ),
     ] = None,
     judge: Annotated[
@@ -71,7 +72,9 @@ def build(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Set an option of the build. Repeatable."),
+        typer.Option(
+            metavar="K=V", help="Set an option of the build (`parley list builds`). Repeatable."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -156,8 +159,8 @@ def build(
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="Extra files that the dataset's rows need. To write files of your own projects:"
-            " projects=FILE.",
+            help="Extra files that the dataset's rows need. projects=FILE: JSON file with your own"
+            " projects, whose files are then written, too.",
             rich_help_panel=LAYOUT,
         ),
     ] = None,
@@ -170,7 +173,9 @@ def build(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the number of calls of each role. Start nothing."),
+        typer.Option(
+            "--dry-run", help="Print the number of model calls of each role. Start nothing."
+        ),
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -268,7 +273,7 @@ def build(
     caps = parse_budget(budget or [])
     if caps and (refused := caps.caps.keys() & {"usd", "gpu_hours"}):
         raise ConfigError(
-            f"parley build cannot cap {', '.join(sorted(refused))}, because it knows no prices."
+            f"parley build cannot cap {', '.join(sorted(refused))}, because it takes no prices."
             " Cap tokens or hours instead"
         )
     if caps and caps.then != "stop":

@@ -29,7 +29,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}.")],
+    benchmark: Annotated[
+        str, typer.Argument(help=f"Benchmark: one of {', '.join(BENCHMARKS.names())}.")
+    ],
     data: Annotated[
         Path,
         typer.Option(help="File or folder of raw data, in the layout of the benchmark's authors."),
@@ -77,7 +79,7 @@ def import_data(
         str,
         typer.Argument(
             metavar="BENCHMARK|ratings",
-            help=f"`{RATINGS}`, or one of {', '.join(BENCHMARKS.names())}.",
+            help=f"`{RATINGS}`, or a benchmark: one of {', '.join(BENCHMARKS.names())}.",
         ),
     ],
     source: Annotated[
@@ -87,7 +89,7 @@ def import_data(
         ),
     ],
     model: Annotated[
-        str | None, typer.Option(help="For published runs: the model's name in the folder.")
+        str | None, typer.Option(help="For published runs: name of the model, as DIR spells it.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -108,9 +110,9 @@ def import_data(
     `parley import ratings FILE.csv` reads a CSV file with the columns episode_id, turn (0: the
     whole dialogue), rubric, dimension, rater and value (a number or a word). It also reads sheets
     from `parley export rating-sheet` or `parley build` that people filled in. A rating replaces an
-    earlier rating by the same rater. Rubrics, dimensions and scales must be the benchmark's; a
-    benchmark without rubrics accepts any. `parley agreement` shows how far raters agree. Exit code
-    3: some rows went to quarantine.
+    earlier rating by the same rater. Rubrics, dimensions and values must be among those that the
+    benchmark defines; a benchmark without rubrics accepts any. `parley agreement` shows how far
+    raters agree. Exit code 3: some rows went to quarantine.
     """
     if kind == RATINGS:
         if model is not None or out is not None:

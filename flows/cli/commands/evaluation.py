@@ -175,9 +175,9 @@ def evaluate(
         notify: destinations of notifications.
         site: target of the published site.
         budget: caps on cost, tokens or time.
-        runs_at_once: runs that play concurrently. None: one after another.
+        runs_at_once: number of runs that play concurrently. None: one after another.
         fail_on: events of the runs that end the command with exit code 5.
-        telemetry: base URL of the OpenTelemetry collector. None: the one in the environment, if
+        telemetry: base URL of the OpenTelemetry collector. None: the URL in the environment, if
             any.
     """
     print_note = partial(print, file=sys.stderr if json_output else sys.stdout)

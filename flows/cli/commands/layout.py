@@ -1,4 +1,4 @@
-"""Builds that write the files of repositories to a folder, and a check of these files."""
+"""Builds that write the files of repositories to a folder, and check them with tests."""
 
 import json
 import sys
@@ -54,7 +54,11 @@ def lay_out(
 
 
 def _environments(build_name: str, out: Path) -> list[str]:
-    """Run each task's tests on the files in `out`, and return a line for each fault."""
+    """Run each task's own tests on the files in `out`.
+
+    Return a line with the number of tasks whose tests pass, then a line for each reason why tests
+    fail.
+    """
     from sandbox.registry import default_name
     from tasks.benchmarks.registry import BENCHMARKS, layouts
     from tasks.planning.dataset import resolved_data

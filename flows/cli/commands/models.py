@@ -75,7 +75,7 @@ def _print(report: "EndpointReport") -> None:
         else "no"
     )
     equal_roles = (
-        "unknown, since it has no system role"
+        "unknown, because the endpoint has no system role"
         if report.takes_equal_roles is None
         else _yes(report.takes_equal_roles)
     )
@@ -93,7 +93,7 @@ def _print(report: "EndpointReport") -> None:
         ),
         (
             "answer schema",
-            _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends none",
+            _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends no schema",
         ),
         ("parameters", ", ".join(report.parameters)),
         ("refused parameters", ", ".join(profile.refused) or "none"),

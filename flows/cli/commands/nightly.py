@@ -79,7 +79,9 @@ def nightly(
 def demo(
     benchmark: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}. Default: {FIRST}."),
+        typer.Argument(
+            help=f"Benchmark: one of {', '.join(BENCHMARKS.names())}. Default: {FIRST}."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -191,7 +193,7 @@ def _why(checkpoint: "SourceCheckpoint", pending: "PendingCheckpoint | None") ->
     if checkpoint.copy_of:
         return f"the same model as {checkpoint.copy_of}"
     failure = (
-        "a run of it failed or was withheld; `parley report` says why"
+        "a run of this checkpoint failed or was withheld; `parley report` says why"
         if pending is not None and pending.is_left_behind
         else ""
     )

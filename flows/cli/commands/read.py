@@ -124,10 +124,13 @@ def list_things(
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(help="With `episodes`: list only this run's; an id, or its first characters."),
+        typer.Option(
+            help="With `episodes`: list only those of this run (an id, or its first characters)."
+        ),
     ] = None,
     first: Annotated[
-        bool, typer.Option("--first", help="Print only the first name. Useful in scripts.")
+        bool,
+        typer.Option("--first", help="Print only the name in the first row. Useful in scripts."),
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -184,7 +187,7 @@ def why_rerun(
         str | None,
         typer.Argument(
             metavar="RUN_B",
-            help="Run to compare with. Default: the earlier state of RUN_A.",
+            help="Run to compare with. Default: RUN_A itself, before its latest invocation.",
             autocompletion=names_of("runs"),
         ),
     ] = None,
@@ -192,7 +195,8 @@ def why_rerun(
 ) -> None:
     """Show why two runs differ, or why a run had to be repeated.
 
-    Prints each field that differs, and the layers of results that it invalidates.
+    Prints each field that differs, and which layer of results (dialogues, tests, judgements,
+    scores) must be computed again because of it.
     """
     from flows.text.work import explain
 
@@ -232,8 +236,8 @@ def agreement(
     quadratically weighted, with 95% jackknife intervals over episodes: for each pair of raters, and
     for each rater and the raters' consensus against each judge. The consensus is the lower median
     of numbers, or the most frequent word. Rows `all dimensions` pool the dimensions of a rubric;
-    rows `all raters` also pool the raters. `n` items have a rating from both sides, `missing` items
-    from only one.
+    rows `all raters` also pool the raters. `n` counts the items that both sides of a row rated,
+    `missing` those that only one side rated.
     """
     from warehouse.connect import named_query
 

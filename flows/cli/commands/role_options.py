@@ -1,7 +1,7 @@
-"""Options that set the models of a command's roles, and the requests made from them.
+"""Options that configure the model of each role (subject, judge, …), and their parsing.
 
-Options that configure the model of each role (subject, judge, …). They are generated from
-`tasks.planning.role_keys`. A key is one setting, such as `temperature`.
+The options are generated from `tasks.planning.role_keys`. A key is one setting of a model, such as
+`temperature`. The parsed values form the `ModelRequest` of each role.
 """
 
 import inspect
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 RoleValues = Mapping[Role, RoleTexts]
-"""Map from role to key to the texts passed by the key's flags."""
+"""Map from role to key to the texts passed with the key's flag."""
 _PANELS: Mapping[Subject, str] = {
     "endpoint": ENDPOINT,
     "answers": ANSWERS,
@@ -236,7 +236,7 @@ def role_request(
         text: the model's spec with keys.
         roles: values of the roles' flags.
         prices: price fields.
-        also: defaults, which prices, flags and keys override.
+        also: default fields, which prices, flags and keys override.
     """
     from tasks.planning.request import ModelRequest
 

@@ -74,7 +74,9 @@ def run(
     ] = None,
     simulator: Annotated[
         str | None,
-        typer.Option(metavar=_SPEC, help="Model that plays the user, in settings that need one."),
+        typer.Option(
+            metavar=_SPEC, help="Model that plays the user, in settings with a simulated user."
+        ),
     ] = None,
     judge: Annotated[
         list[str] | None,
@@ -89,7 +91,7 @@ def run(
         Price,
         typer.Option(
             metavar="IN OUT",
-            help="Price in USD per million input and output tokens.",
+            help="Prices in USD per million tokens: input, then output.",
             rich_help_panel=ENDPOINT,
         ),
     ] = None,
@@ -141,7 +143,10 @@ def run(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Set an option of the setting. Repeatable."),
+        typer.Option(
+            metavar="K=V",
+            help="Set an option of the setting (`parley list benchmarks NAME`). Repeatable.",
+        ),
     ] = None,
     resource: Resources = None,
     templates: Annotated[
@@ -242,8 +247,8 @@ def run(
         str,
         typer.Option(
             metavar="failed|unscored",
-            help="How to score a model's refusal to answer a prompt. Refusals are counted in"
-            " either case.",
+            help="Score of an answer that refuses the prompt: that of a failed answer, or none."
+            " Refusals are counted in either case.",
             rich_help_panel=QUALITY,
         ),
     ] = "failed",

@@ -1,4 +1,4 @@
-"""Writing of files that a benchmark builds from finished runs, such as logs to replay."""
+"""Builds that need no model calls: files written from finished runs, such as logs to replay."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def build(
         home: Parley's home.
         name: name of the build.
         run_ids: runs to build from. Empty: the latest finished run of each setting of `model`.
-        model: a model as `parley list models` shows it, or without its provider.
+        model: a model as `parley list models` shows it, with or without its provider.
         out: the folder to write.
         replace: replace the files of an earlier build.
 

@@ -1,4 +1,4 @@
-"""Exports for other tools: a run's answers, and the benchmarks' tables and folders."""
+"""Exports of finished work: a run's answers, and tables and folders that benchmarks define."""
 
 import csv
 import io
@@ -67,7 +67,7 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
 
 
 def find_export(export: str) -> Export | FolderExport:
-    """Return the table or folder export `BENCHMARK-NAME`.
+    """Return the export named `BENCHMARK-NAME`, which writes a table or a folder.
 
     Raises:
         UnknownName: no export has this name; the error lists all names.
@@ -105,8 +105,8 @@ def export_folder(home: Home, name: str, run_id: str, out: Path) -> int:
 
     Raises:
         UnknownName: no export has this name.
-        UsageError: the run does not exist or is unfinished, `out` holds files, or `write_files`
-            refuses a file.
+        UsageError: the run does not exist or is unfinished, `out` holds files, or a file of the
+            export has a name that `write_files` refuses.
     """
     export = find_export(name)
     if not isinstance(export, FolderExport):

@@ -150,7 +150,7 @@ class _Log:
         )
 
     def _results(self, n_samples: int, n_final: int) -> Any:
-        """Return the leaderboard's rows of a published run. A withheld run has none."""
+        """Return the rows of the table `leaderboard` about this run. A withheld run has no rows."""
         log = self._log
         published = self._home.warehouse.exists()
         columns, rows = (

@@ -176,7 +176,11 @@ def _n_messages(begun: Unfinished | None, role: Role) -> int:
 def subject_calls(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
 ) -> Calls:
-    """Return the calls for each unanswered round and for the memory of an earlier conversation."""
+    """Return the requests that the subject is expected to make in a dialogue.
+
+    These are the requests for each round without an answer, and those that build the agent's memory
+    of an earlier conversation.
+    """
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
     measured = measured_by_plan(plan)
@@ -293,10 +297,10 @@ def _answer_tokens(plan: RunPlan) -> float:
 
 
 def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> float:
-    """Return the tokens of a reply to the subject.
+    """Return the number of tokens of a reply to the subject.
 
-    A reply is feedback. If the subject sees only the reply, it also contains the problem and the
-    last code.
+    A reply is feedback. If the subject gets no history (`holds_all`), the reply also contains the
+    problem and the last code.
     """
     if not holds_all:
         return TOKENS_PER_ANSWER

@@ -3,9 +3,9 @@
 Runs of the same model and setting are used, or else runs of the same setting, or else of the same
 benchmark.
 
-Estimate of the requests with which agents build their memory of earlier conversations. A talk is a
-conversation that precedes a dialogue. An agent's memory of a talk is built once, and all dialogues
-that follow the talk use it.
+The module also estimates the requests with which agents build their memory of earlier
+conversations. A talk is a conversation that precedes a dialogue. An agent's memory of a talk is
+built once, and all dialogues that follow the talk use it.
 """
 
 import math
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Calls:
-    """Requests to one model with their tokens."""
+    """Number of requests to one model, and of their input and output tokens."""
 
     calls: int = 0
     input_tokens: float = 0
@@ -125,7 +125,10 @@ def _nearest(items: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin
 
 
 def _played(plan: RunPlan) -> tuple[Origin, list[Episode]]:
-    """Return the newest finished dialogues with the same agent."""
+    """Return the newest finished dialogues of earlier runs with the same agent.
+
+    The first value says what these runs share with this run.
+    """
     end = f"+{plan.spec.agent.name}" if plan.spec.agent else ""
     played: list[tuple[Episode, str, str]] = []
     n_own = 0
@@ -328,7 +331,7 @@ def talk_calls(
         plan: Plan of the run.
         episode: The episode.
         talks: result of `turns_to_build` for all episodes.
-        each: Tokens of an answer.
+        each: Number of tokens of an answer.
     """
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:

@@ -1,7 +1,6 @@
 """Checks before a night that notifications and metrics can be sent.
 
-Check before a night that its notifications can be sent. A night that could not send them would end
-without notice to anyone.
+Without the checks, a night that cannot send its notifications would end without notice to anyone.
 """
 
 import os

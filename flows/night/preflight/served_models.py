@@ -1,8 +1,9 @@
 """Detection of an endpoint that serves other weights than earlier, under the same model name.
 
-If the user states no revision, a model name at an endpoint counts as one model for a day (UTC).
-Parley stores the facts that the endpoint reports about the model, and compares them in later runs.
-Two checkpoints that an endpoint serves one after the other must not share dialogues.
+If the command or configuration states no revision, a model name at an endpoint counts as one model
+for a day (UTC). Parley stores the facts that the endpoint reports about the model, and compares
+them in later runs. Two checkpoints that an endpoint serves one after the other must not share
+dialogues.
 """
 
 import json
@@ -33,7 +34,7 @@ class _Seat:
     identity: ModelIdentity | EmbedderIdentity
     endpoint: ModelEndpoint
     is_stated: bool
-    """True if the user states a revision, which identifies the weights."""
+    """True if the command or configuration states a revision, which identifies the weights."""
 
 
 def require_same_models(plan: RunPlan) -> None:

@@ -1,4 +1,4 @@
-"""Events of the tables `comparisons` and `history`, as lines grouped by checkpoint.
+"""Events of the tables `comparisons` and `history`, as lines for notifications.
 
 A publication outside a night can also create an event, for example if a person releases a run or
 adds an older checkpoint. The next night reports the event. If a night is killed after its
@@ -64,7 +64,7 @@ class NightEvents:
 def find_events(home: Home) -> NightEvents:
     """Find all events (such as regressions) of the published tables.
 
-    Return none if the warehouse or its tables `comparisons` and `history` are missing.
+    The result is empty if the warehouse or its tables `comparisons` and `history` are missing.
     """
     import duckdb
 
@@ -122,7 +122,7 @@ def pair_text(pair: Sequence[Row], site_url: str | None) -> str:
     ]
     for word, event in (
         ("worse", "regression"),
-        ("worse beside a moved judge", "judge_moved"),
+        ("worse, but the judge drifted", "judge_moved"),
         ("better", "improvement"),
     ):
         moved = [f"{_values(row)} ({_evidence(row)})" for row in others if row["event"] == event]
@@ -147,7 +147,7 @@ def verdict(row: Row) -> str:
     verdict_of_event = {
         "regression": "worse",
         "improvement": "better",
-        "judge_moved": "undecided (the judge moved)",
+        "judge_moved": "undecided (the judge drifted)",
     }
     if row["event"] in verdict_of_event:
         return verdict_of_event[row["event"]]
@@ -215,7 +215,7 @@ def _series_text(row: Row, site_url: str | None) -> str:
         f" {levels} over {row['n_points']} checkpoints ({row['trend_slope'] or 0.0:+.4f} each)",
         "change_point": f"{row['family']} is worse on {row['metric']} from this checkpoint on:"
         f" {levels}",
-        "judge_moved": f"{row['family']} seems worse on {row['metric']} since the judge moved:"
+        "judge_moved": f"{row['family']} seems worse on {row['metric']}, but the judge drifted:"
         f" {levels}",
         "recovery": f"{row['family']} has recovered on {row['metric']}: {levels}",
     }[row["event"]]

@@ -22,7 +22,7 @@ from tasks.storage.home import Home
 _log = logging.getLogger("parley.notify")
 _NAMES: Mapping[Event, tuple[str, str]] = {
     "regression": ("regression", "regressions"),
-    "judge_moved": ("loss beside a moved judge", "losses beside a moved judge"),
+    "judge_moved": ("possible loss (judge drift)", "possible losses (judge drift)"),
     "trend": ("slow decline", "slow declines"),
     "change_point": ("change point", "change points"),
     "recovery": ("recovery", "recoveries"),
@@ -151,8 +151,8 @@ def _logging_faults() -> Iterator[None]:
         yield
     except (OSError, ParleyError) as error:
         _log.warning(
-            "Notifications could not be read or recorded, so a later night may send them (again):"
-            " %s",
+            "Events, or the record of sent notifications, could not be read or written, so a later"
+            " night may send some notifications late or twice: %s",
             error,
         )
 

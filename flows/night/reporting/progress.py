@@ -226,7 +226,7 @@ class Board:
         self._own_line().total_turns = turns
 
     def price(self, prices: Sequence[tuple[float, float] | None]) -> None:
-        """Show the cost of this thread's stage, by the prices of the subject and the simulator."""
+        """Show the cost of this thread's stage, by the subject's and the simulator's prices."""
         self._own_line().prices = prices
 
     def report(self, progress: Mapping[str, Any]) -> None:

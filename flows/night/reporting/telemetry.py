@@ -265,7 +265,7 @@ class _Instruments:
     ) -> None:
         meter = provider.get_meter("parley", parley_version())
         self._turns = meter.create_counter(
-            "parley.turns", "{turn}", "Messages of a role, or judgements of a judge"
+            "parley.turns", "{turn}", "Messages of a participant, or judgements of a judge"
         )
         self._calls = meter.create_counter(
             "parley.calls", "{request}", "Requests sent for stored answers, including retries"
@@ -283,7 +283,7 @@ class _Instruments:
         self._latency = meter.create_histogram(
             "parley.answer.duration",
             "s",
-            "From request to answer",
+            "Time from request to answer",
             explicit_bucket_boundaries_advisory=_LATENCIES_S,
         )
         self._cost = meter.create_counter(

@@ -140,13 +140,14 @@ def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
 
 EXPORTS: Mapping[str, Export] = {
     "turns": Export(
-        help="IA, CA and IFR of static runs with n, by turn (Tables 4, 5 and 8, Figure 3)",
+        help="instruction accuracy (IA), conversation accuracy (CA) and forgetting ratio (IFR) of"
+        " static runs with n, by turn (Tables 4, 5 and 8, Figure 3)",
         rows=turns,
     ),
     "rounds": Export(
         help=(
-            "IA, CA, IFE and IFR of dynamic runs with n, by pair of rounds (Tables 6 and 7, "
-            "Figure 4)"
+            "IA, CA, IFR and instruction following efficiency (IFE) of dynamic runs with n, by "
+            "pair of rounds (Tables 6 and 7, Figure 4)"
         ),
         rows=rounds,
     ),

@@ -26,7 +26,7 @@ _HISTORY = Option(
     always_in_id=True,
     help=(
         "history in the request: the model's own dialogue, or the messages of the published "
-        "n_round runs"
+        "n_round runs (earlier prompts as one message)"
     ),
     upstream=(UPSTREAM_V0,),
 )

@@ -57,7 +57,10 @@ def cast(request: CastRequest) -> Cast:
 
 
 def _static(request: CastRequest) -> Cast:
-    """Return a cast for one request: the problem, or the previous turn's code and feedback."""
+    """Return the participants of a dialogue whose user messages are recorded.
+
+    The first message is the problem, the others are feedback on the previous code.
+    """
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)

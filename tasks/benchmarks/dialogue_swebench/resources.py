@@ -221,7 +221,7 @@ def _path_beside(folder: Path | None, name: str) -> Path | None:
 
 
 def read_environments(path: Path) -> EnvironmentsFile:
-    """Return the contents of a file of environments.
+    """Return the contents of a file that describes Python environments of tasks.
 
     Raises:
         SourceUnreadable: The file cannot be read or is not valid.
@@ -231,7 +231,10 @@ def read_environments(path: Path) -> EnvironmentsFile:
         return EnvironmentsFile.model_validate(data)
     except (OSError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise SourceUnreadable(f"{path} is not a file of environments ({reason})") from error
+        raise SourceUnreadable(
+            f"{path} does not describe environments of tasks ({reason}). The README of"
+            " dialogue_swebench has its format"
+        ) from error
 
 
 @dataclass(frozen=True)

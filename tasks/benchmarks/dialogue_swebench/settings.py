@@ -57,7 +57,7 @@ def _settings() -> Mapping[str, Setting]:
         )
     settings[FIRST_QUERY] = Setting(
         name=FIRST_QUERY,
-        help="first message only; the reply to later ones is that the user is unavailable"
+        help="the user sends only the first message, and is unavailable for questions"
         " (section 8.1)",
         prompts=_prompts("unavailable"),
         options=(SAMPLE,),

@@ -50,13 +50,13 @@ ENTITY_READINGS = (
         REPLIES,
         "before_last",
         "all",
-        "replies up to the formulas' index n - 1: all but the last, or all",
+        "replies that count (the formulas end at n - 1): all but the last, or all",
     ),
     _reading(
         CHANGES,
         "as_printed",
         "consistent",
-        "equation 6: as printed, or mean and share of rises over the same changes",
+        "satisfaction (equation 6): as printed, or mean and share of rises over the same changes",
     ),
 )
 SEMANTIC_READINGS = (
@@ -64,9 +64,14 @@ SEMANTIC_READINGS = (
         PROBABILITY,
         "half_cosine",
         "clipped_cosine",
-        "P_k from a cosine: (1 + cosine) / 2, or the cosine; both at least 0.001",
+        "semantic probability P_k: (1 + cosine) / 2, or the cosine; both at least 0.001",
     ),
-    _reading(SATISFACTION, "log", "probability", "series of SS: the logarithm of P_k, or P_k"),
+    _reading(
+        SATISFACTION,
+        "log",
+        "probability",
+        "values in semantic satisfaction (SS): logarithms of P_k, or P_k",
+    ),
 )
 ENTITY_SOURCE_OPTIONS = (
     _reading(

@@ -69,8 +69,8 @@ SETTINGS = {
         Setting(
             name=INTERACTIVE_JUDGED,
             help=(
-                "interactive, and judges rate the dialogue, list entities (EC, ES) and guess the "
-                "user's level"
+                "interactive, and judges rate the dialogue, list its entities (for entity "
+                "consistency EC and entity satisfaction ES) and guess the user's level"
             ),
             options=(*TURN_OPTIONS, *_EPISODE_OPTIONS, *LEVEL_OPTIONS, *ENTITY_READINGS),
             needs_simulator=True,
@@ -82,7 +82,8 @@ SETTINGS = {
         ),
         Setting(
             name=INTERACTIVE_MEASURED,
-            help="interactive_judged, and vectors of the replies give SC and SS",
+            help="interactive_judged, and vectors of the replies give semantic consistency (SC) and"
+            " semantic satisfaction (SS)",
             options=(
                 *TURN_OPTIONS,
                 *_EPISODE_OPTIONS,
@@ -109,7 +110,8 @@ SETTINGS = {
         ),
         Setting(
             name=GOLDEN_MEASURED,
-            help="golden with EC, ES, SC and SS; entities from a person's notes or from a judge",
+            help="golden with consistency and satisfaction of entities (EC, ES; from a person's"
+            " notes or a judge) and of meaning (SC, SS)",
             options=(*ENTITY_READINGS, *SEMANTIC_READINGS, *ENTITY_SOURCE_OPTIONS),
             rubrics=(EXPERIENCE.name, ENTITIES.name),
             needs_embedder=True,

@@ -47,8 +47,8 @@ CODE_READING = Option(
     default="original",
     affects="scoring",
     help=(
-        "rules on objects that a program lacks: ignored as in MemoryCode, or broken as in "
-        "UniDial-EvalKit"
+        "rules on objects that a program lacks: ignored as in MemoryCode, or counted as broken as "
+        "in UniDial-EvalKit"
     ),
 )
 RANGES = {llm_judge.name: (-10.0, 10.0)}

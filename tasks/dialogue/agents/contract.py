@@ -43,7 +43,7 @@ class TalkAnswers(Protocol):
         ...
 
     def mark_built(self, conversation: str, n_turns: int) -> None:
-        """Record that all answers about the first `n_turns` turns are stored."""
+        """Record that all answers are stored that build the memory of the first `n_turns` turns."""
         ...
 
     def building(self, conversation: str) -> AbstractAsyncContextManager[None]:

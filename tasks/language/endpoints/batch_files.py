@@ -1,4 +1,4 @@
-"""Parts of a batch of requests (`/v1/batches`): record, policy, and lines of files."""
+"""Types of a batch of requests (`/v1/batches`): its stored record, limits and lines of files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -18,7 +18,7 @@ BATCH_SHARE = 0.5
 def keep_models(plan: RunPlan) -> bool:
     """Write the run's models to the lake, one part for each identity.
 
-    A request without a price keeps the price of an earlier request.
+    If the run's configuration has no price of a model, the price stored by an earlier run stays.
 
     Returns:
         True if a row changed.

@@ -147,7 +147,8 @@ def _entry(line: bytes) -> GitEntry:
 class Repositories:
     """Repositories in and below some folders.
 
-    Use it as a context manager: bundles and lists of files are unpacked until it is closed.
+    Use it as a context manager. Git bundles and archived lists of files are unpacked into temporary
+    folders, which are deleted at its end.
 
     Raises:
         SourceUnreadable: a folder does not exist, or contains no repository.

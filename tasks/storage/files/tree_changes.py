@@ -1,4 +1,4 @@
-"""Comparison and change of stored folders by their lists, without a folder on disk."""
+"""Functions that compare and edit the lists of files of stored folders."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -35,7 +35,7 @@ def test_references_that_pass_are_kept_and_doctor_says_so(tmp_path: Path) -> Non
     home = Home(tmp_path / "home")
     assert "`parley doctor --calibrate`" in state_text(home, "bubblewrap")
     done = calibrate(home, "bubblewrap", written(tmp_path / "data", {"a": "1", "b": "2 - 1"}))
-    assert "2 of 2 references passed" in calibrated_text(done)
+    assert "2 of 2 reference solutions passed" in calibrated_text(done)
     (kept,) = json.loads((home.path / "calibration.json").read_text())
     assert (kept["factor"], kept["n_passed"], kept["sandbox"]) == (1, 2, "bubblewrap")
     assert state_text(home, "bubblewrap").startswith("time limits are unchanged on this machine")
@@ -46,7 +46,8 @@ def test_a_reference_that_fails_is_named_and_nothing_is_kept(home: Path, tmp_pat
     done = parley(home, "doctor", "--calibrate", "--data", data, "--sandbox", "bubblewrap")
     assert done.code == 1
     assert (
-        "1 of 3 references passed; 1 cannot pass because their data have known faults" in done.out
+        "1 of 3 reference solutions passed; 1 cannot pass because their data have known faults"
+        in done.out
     )
     assert "failed: bad (failed: AssertionError: not one)" in done.out
     assert not (home / "calibration.json").exists()

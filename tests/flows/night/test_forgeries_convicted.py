@@ -112,7 +112,7 @@ def test_forged_passes_fail_and_honest_ones_pass(served_home: Path, recording: P
         "SELECT episode_id, decoy FROM forgery_audit WHERE outcome = 'forged' AND turn = 1 LIMIT 1",
     )
     shown = parley(home, "show", row["episode_id"]).out
-    assert "without the audit passed" in shown
+    assert "passed before the audit" in shown
     assert row["decoy"].splitlines()[0] in shown
     assert f"audit: {line['n_audited']} passes audited in " in parley(home, "report").out
 

@@ -161,9 +161,12 @@ def test_a_moved_judge_is_named_beside_the_model_that_seems_worse(
         judge_says(made.path, 2, [1, 0, 0.5])
         a_night(made)
         [word] = box.came
-    assert (word["event"], word["title"]) == ("judge_moved", "Parley: 1 loss beside a moved judge")
-    assert f"undecided (the judge moved) on {IA} 0.900 → 0.500" in word["text"]
-    assert "; the judge also drifted: 2 of 3 ratings" in word["text"]
+    assert (word["event"], word["title"]) == (
+        "judge_moved",
+        "Parley: 1 possible loss (judge drift)",
+    )
+    assert f"undecided (the judge drifted) on {IA} 0.900 → 0.500" in word["text"]
+    assert "; the judge also drifted: 2 of 3 ratings changed" in word["text"]
     table = comparison_markdown(compared_rows(made, [new.run_id])).splitlines()
     assert table[0].endswith("| event | judgements moved |")
     assert table[2].endswith("| judge_moved | 2 of 3 (-0.5) |")

@@ -182,9 +182,9 @@ class MemorySubject:
         return await self._chat.answer(transcript, self._shown(transcript))
 
     async def _advance(self, transcript: Transcript) -> Ask | None:
-        """Run the memory of a round on its stored answers.
+        """Replay a round of the memory agent with the answers that are stored.
 
-        Return the next request to send, or None at the end of the round.
+        Return the first request without an answer, or None at the end of the round.
         """
         answers = [step for step in transcript.turn_steps if step.kind is StepKind.ARTIFACT]
         if self._thinking is None:

@@ -48,7 +48,7 @@ SYSTEM = {"system": "Linux", "release": "", "version": "", "machine": ""}
 
 
 class ModelConfig(BaseModel):
-    """Templates of `mini.yaml` that the model renders."""
+    """Templates in `mini.yaml` that mini-swe-agent expects its model class to fill in."""
 
     observation_template: str
     format_error_template: str
