@@ -144,7 +144,7 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     return n_leaks / n_wordings
 
 
-@metric("reference_disclosure", title="disclosed", better=None)
+@metric("reference_disclosure", version=2, title="disclosed", better=None)
 def reference_disclosure(share: float) -> float:
     """Return the share of the reference's body that all messages of the simulated user contain.
 

@@ -152,7 +152,8 @@ class _Dialogue:
 
     def judge_runs(self, rubric: Rubric) -> Sequence[JudgeRun]:
         """Return the judgements that the rubric requires for this dialogue."""
-        judging = BENCHMARKS.load(self.spec.benchmark).judging
+        benchmark = BENCHMARKS.load(self.spec.benchmark)
+        judging = benchmark.judging
         assert judging is not None
         verdicts = (
             by_episode(read_verdicts(self.lake, **self.keys)) if rubric.reads_verdicts else {}
@@ -162,7 +163,7 @@ class _Dialogue:
             problem=self.problem,
             dialog=self.dialog,
             episode=self.episode,
-            options=dict((*self.spec.episode_options, *self.spec.scoring_options)),
+            options=benchmark.options_of(self.spec),
             context=context_of(self.lake, self.dialog),
             verdicts=verdicts.get(self.episode.episode_id, ()),
         )

@@ -1,19 +1,28 @@
 """Exports of the paper's result tables: by turn, by pair of rounds, by strategy (section 5)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from schemas.errors import UsageError
 from tasks.benchmarks.codeif.composition import composition
+from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.strategies import SLOTS_OF_REPOSITORIES
+from tasks.benchmarks.conditions import (
+    CONDITION_COLUMNS,
+    chosen_runs,
+    condition_cells,
+)
 from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
 _CHOICES = ("dataset_version", "options", "scoring_options", "task_share", "isolated", "run_id")
+_CONDITION = tuple(name for name in CONDITION_COLUMNS if name not in _CHOICES)
+"""Columns of the run's condition that follow the table's own."""
 _OF_RUN = ("level", "model", "setting", *_CHOICES)
 MOST_TURNS, MOST_PAIRS = 10, 9
 STATIC_METRICS = ("ia", "ca_strict", "ca_fraction", "ifr")
@@ -29,9 +38,9 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return tables 4, 5 and 8, and Figure 3: static runs with a column for each turn.
 
     Each level, model and metric has a row with values and rows with its counts. `average` is the
-    mean of the columns that have a value. Of several runs of one model, data and options, the run
-    with the most tasks is used (`task_share` is empty if it has all), then the newest. A model with
-    an agent counts as another model. Controls are included only if run ids name them.
+    mean of the columns that have a value. Of several runs of one model and condition, the newest is
+    used. `task_share` is empty for a run of all tasks. A model with an agent counts as another
+    model. Controls are included only if run ids name them.
 
     Raises:
         UsageError: no run of this benchmark is published.
@@ -68,8 +77,7 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    names, query_rows = _query(home, "strategies", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in query_rows]
+    records = _query(home, "strategies", run_ids)
     same = ("level", "model", *_CHOICES)
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(
@@ -78,8 +86,8 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
         by_name = {record["instruction_id"]: record for record in group}
         for measure in ("ia", "n", "n_unscored", "n_not_applicable"):
             cells = (by_name.get(name, {}).get(measure) for name in _STRATEGIES)
-            rows.append((*of_run, measure, *cells))
-    return (*same, "measure", *_STRATEGIES), rows
+            rows.append((*of_run, measure, *cells, *_condition_of(by_name)))
+    return (*same, "measure", *_STRATEGIES, *_CONDITION), rows
 
 
 def _wide(
@@ -91,8 +99,7 @@ def _wide(
     most: int,
     column: Callable[[int], str],
 ) -> Rows:
-    names, query_rows = _query(home, "turns", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in query_rows]
+    records = _query(home, "turns", run_ids)
     setting_records = [
         record for record in records if (record["setting"], record["axis"]) == (setting, axis)
     ]
@@ -103,8 +110,18 @@ def _wide(
     ):
         by_place = {record["turn"]: record for record in group}
         for metric in metrics:
-            rows += [(*of_run, name, *cells) for name, *cells in _measures(by_place, metric, most)]
-    return (*_OF_RUN, "measure", *(column(n) for n in range(1, most + 1)), "average"), rows
+            rows += [
+                (*of_run, name, *cells, *_condition_of(by_place))
+                for name, *cells in _measures(by_place, metric, most)
+            ]
+    places = (column(n) for n in range(1, most + 1))
+    return (*_OF_RUN, "measure", *places, "average", *_CONDITION), rows
+
+
+def _condition_of(records: Mapping[Any, Mapping[str, Any]]) -> Iterator[object]:
+    """Yield the cells of the condition that all records of a run have in common."""
+    first = next(iter(records.values()))
+    return (first[name] for name in _CONDITION)
 
 
 def _measures(
@@ -126,7 +143,8 @@ def _key(record: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(record[name]) for name in names)
 
 
-def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
+def _query(home: Path, name: str, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of a query with the columns of the run's condition."""
     if not query(
         home, "select table_name from information_schema.tables where table_name = 'codeif_turns'"
     )[1]:
@@ -134,8 +152,15 @@ def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
             f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC`"
             " publishes one"
         )
+    runs = chosen_runs(home, "codeif", run_ids, SETTINGS)
     statement = read_sql(files("tasks.benchmarks.codeif") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
+    names, rows = query(home, statement, {"run_ids": list(runs)})
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    conditions = {
+        run_id: dict(zip(CONDITION_COLUMNS, condition_cells(condition), strict=True))
+        for run_id, condition in runs.items()
+    }
+    return [conditions[record["run_id"]] | record for record in records]
 
 
 EXPORTS: Mapping[str, Export] = {

@@ -6,9 +6,8 @@ the agreement of static and live runs on the ranking of models (Section 4.3).
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from schemas.errors import UsageError
 from schemas.feedback import (
@@ -18,42 +17,30 @@ from schemas.feedback import (
     FeedbackSetting,
     VerbalFeedback,
 )
-from tasks.benchmarks.convcode.log_files.log_folder import file_model_name
+from tasks.benchmarks.conditions import (
+    CONDITION_COLUMNS,
+    OPTION,
+    Condition,
+    condition_cells,
+    fits,
+    rows_of,
+)
+from tasks.benchmarks.convcode.published_runs import Run, published_runs, rows_of_runs
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
 from tasks.benchmarks.results import Export
-from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
-from warehouse.connect import Rows, query
-from warehouse.sql_files import read_sql
-
-
-def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    """Return the result of the SQL query `queries/NAME.sql` of this benchmark.
-
-    Raises:
-        UsageError: No run of this benchmark is published.
-    """
-    marts = query(
-        home,
-        "select table_name from information_schema.tables where table_name = 'convcode_settings'",
-    )[1]
-    if not marts:
-        raise UsageError(
-            f"no run of convcode is published in {home}. "
-            "`parley run convcode.SETTING --model SPEC` creates one"
-        )
-    statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
-
+from warehouse.connect import Rows
 
 _EXPERT = FeedbackSetting(verbal=VerbalFeedback.EXPERT)
 _EXPERTS = tuple(
     FeedbackSetting(execution=execution, verbal=VerbalFeedback.EXPERT).name
     for execution in ExecutionFeedback
 )
-_CONDITION = ("dataset_version", "feedback", "simulator", "model", "options", "turns")
+_KEY = ("dataset_version", "feedback", "simulator", "model", "options", "turns")
+_CONDITION = tuple(name for name in CONDITION_COLUMNS if name not in _KEY)
+"""Columns of a run's condition that follow the columns of a table whose rows are runs."""
 SPEAKER_COLUMNS = (
-    *_CONDITION,
+    *_KEY,
     "turn_0",
     "turn_1",
     "n",
@@ -62,9 +49,15 @@ SPEAKER_COLUMNS = (
     "n_turn_1_unscored",
     "isolated",
     "run_id",
+    *_CONDITION,
+)
+CURVE_COLUMNS = (
+    *("model", "setting", "part", "feedback", "dataset_version", "options", "reference_model"),
+    *("turn", "pass_at_1", "pass_at_1_low", "pass_at_1_high", "n", "n_unscored"),
+    *("pass_at_1_upstream", "sandbox", "isolated", "run_id"),
 )
 LEAKAGE_COLUMNS = (
-    *_CONDITION,
+    *_KEY,
     *("mentions_reference", "n_mentions_reference"),
     *(
         "contains_refined_code",
@@ -72,13 +65,14 @@ LEAKAGE_COLUMNS = (
         "n_contains_refined_code_unscored",
         "run_id",
     ),
+    *_CONDITION,
 )
 
 
 def speakers(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Tables 7 and 9: Pass@1 before and after one round of feedback.
 
-    There is one row per simulator and subject. The column `turn_0` corresponds to the paper's row
+    There is one row per subject and condition. The column `turn_0` corresponds to the paper's row
     without feedback. The column `turn_1` corresponds to Table 9 and the second row of Table 7 for
     an expert, and to the last row of Table 7 for the setting `live[f_c,ground_truth]`, which has no
     simulator. Controls are left out unless run ids name them.
@@ -101,11 +95,9 @@ def leakage(home: Path, run_ids: Sequence[str]) -> Rows:
 def _rows(
     home: Path, run_ids: Sequence[str], feedback: Sequence[str], columns: Sequence[str]
 ) -> Rows:
-    names, rows = query_marts(home, "speakers", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in rows]
     return tuple(columns), [
         tuple(record[name] for name in columns)
-        for record in records
+        for record in rows_of_runs(home, "speakers", run_ids)
         if record["feedback"] in feedback
     ]
 
@@ -143,132 +135,107 @@ STATIC_COLUMNS = (
     "isolated",
     "metric",
     *_REPLAYED,
+    *CONDITION_COLUMNS,
 )
-MAIN_COLUMNS = ("model", "dataset_version", "turns", "coverage", "isolated", "metric", *_FEEDBACK)
+MAIN_COLUMNS = (
+    *("model", "dataset_version", "turns", "coverage", "isolated", "metric"),
+    *_FEEDBACK,
+    *CONDITION_COLUMNS,
+)
 PAIRED = (("mrr", "mrr"), ("mrr_upstream", "mrr"), ("recall", "recall"))
 """Pairs of (metric of static runs, metric of live runs)."""
 CORRELATION_COLUMNS = (
     *("dataset_version", "feedback", "reference_model", "turns", "live_options"),
     *("static_metric", "live_metric", "n_models", "spearman", "p", "note"),
+    *CONDITION_COLUMNS,
 )
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Condition and results of one run."""
-
-    part: str
-    model: str
-    dataset_version: str
-    feedback: str
-    turns: int
-    options: str
-    reference_model: str | None
-    mrr: float | None
-    mrr_upstream: float | None
-    recall: float | None
-    n_mrr: int
-    n_mrr_unscored: int
-    n_recall: int
-    n_recall_unscored: int
-    isolated: bool
-
-    @property
-    def chosen(self) -> Mapping[str, str]:
-        """Return the run's options, empty for a setting without feedback."""
-        return dict(json.loads(self.options))
-
-    @property
-    def is_of_control(self) -> bool:
-        """Return True if the answers come from a control."""
-        return is_control(self.model)
-
-    @property
-    def compared_by(self) -> tuple[str, str, int]:
-        """Return the values that must be equal in a static run and a live run to compare them."""
-        return self.dataset_version, self.feedback, self.turns
-
-    @property
-    def is_of_reference(self) -> bool:
-        """Return True if the replayed logs come from the model under test itself."""
-        names = {file_model_name(self.model), file_model_name(self.model.partition(":")[2])}
-        return self.reference_model is not None and file_model_name(self.reference_model) in names
-
-
-_Key = tuple[tuple[str, str, int], str]
-"""(`_Run.compared_by`, reference model of static runs or options of live runs)."""
-_Groups = dict[_Key, dict[str, _Run]]
-"""Newest run of each model, by key."""
 
 
 def curves(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Pass@1 with its interval, one row per run and turn: each run is a line of a plot.
 
-    Without run ids, the newest run of each model, setting, dataset version and options is included.
+    Without run ids, the newest run of each model, setting and condition is included, also of
+    controls.
 
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    return query_marts(home, "curves", run_ids)
+    records = rows_of_runs(home, "curves", run_ids, has_controls=True)
+    columns = (*CURVE_COLUMNS, *(name for name in CONDITION_COLUMNS if name not in CURVE_COLUMNS))
+    return columns, [tuple(record[name] for name in columns) for record in records]
 
 
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Tables 3 and 4: MRR and Recall of live runs.
 
-    There is one row per model and metric (with its n) and one column per kind of feedback. A row
-    has a single dataset version and set of options. A setting without an option appears in the rows
-    of all its values. A cell shows the newest run of that model, setting and options. It is None if
-    there is no run or no score has a value. Controls are left out unless run ids name them.
+    There is one row per model, condition and metric (with its n) and one column per kind of
+    feedback. A run without a part of the condition, such as a run without a simulator or an option,
+    contributes to the rows of all its values. A cell shows the newest run of that model, setting
+    and condition. It is None if there is no run or no score has a value. Controls are left out
+    unless run ids name them.
 
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
-    live = [run for run in runs if run.part == "live" and (run_ids or not run.is_of_control)]
+    live = [
+        run
+        for run in published_runs(home, run_ids)
+        if run.part == "live" and (run_ids or not run.is_of_control)
+    ]
     rows: list[tuple[object, ...]] = []
     for version, model in sorted({(run.dataset_version, run.model) for run in live}):
         ours = [run for run in live if (run.dataset_version, run.model) == (version, model)]
-        for options in _choices(ours):
-            newest: dict[str, _Run] = {}
-            for run in ours:
-                if run.chosen.items() <= options.items():
-                    newest.setdefault(run.feedback, run)
-            cells = [newest.get(feedback) for feedback in _FEEDBACK]
-            turns = int(options[TURNS]) if TURNS in options else None
-            cells_of_row = (
-                model,
-                version,
-                turns,
-                options.get(COVERAGE),
-                all(run.isolated for run in newest.values()),
+        for condition in rows_of(run.condition for run in ours):
+            newest = _newest_of_feedback(run for run in ours if fits(run.condition, condition))
+            turns, coverage = (
+                json.loads(condition.get(f"{OPTION}{name}", "null")) for name in (TURNS, COVERAGE)
             )
-            rows += [
-                (*cells_of_row, metric, *(getattr(cell, metric, None) for cell in cells))
-                for metric in _MAIN_METRICS
-            ]
+            isolated = all(run.isolated for run in newest.values())
+            start = (model, version, turns and int(turns), coverage, isolated)
+            rows += _rows_of_metrics(start, _MAIN_METRICS, _FEEDBACK, newest, condition)
     return MAIN_COLUMNS, rows
 
 
-def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
-    """Yield the options of the table's rows: those that are no proper subset of another run's."""
-    every = {run.options: run.chosen for run in runs}
-    for _, options in sorted(every.items()):
-        if not any(options.items() < others.items() for others in every.values()):
-            yield options
+def _newest_of_feedback(runs: Iterable[Run]) -> Mapping[str, Run]:
+    newest: dict[str, Run] = {}
+    for run in runs:
+        newest.setdefault(run.feedback, run)
+    return newest
+
+
+def _rows_of_metrics(
+    start: tuple[object, ...],
+    metrics: Sequence[str],
+    columns: Sequence[str],
+    newest: Mapping[str, Run],
+    condition: Condition,
+) -> list[tuple[object, ...]]:
+    """Return a row for each metric, with a cell for each kind of feedback."""
+    runs = [newest.get(name) for name in columns]
+    return [
+        (
+            *(*start, metric),
+            *(getattr(run, metric, None) for run in runs),
+            *condition_cells(condition),
+        )
+        for metric in metrics
+    ]
 
 
 def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Spearman's rank correlation of static and live figures over the models with both.
 
-    There is one row per setting and metric. Runs of equal data, feedback and number of turns are
-    compared. Controls and the reference model on its own logs are left out. A model's newest run
-    counts. With fewer than five models, there is no figure.
+    There is one row per setting, pair of conditions and metric. Runs of equal data, feedback,
+    number of turns and sampling are compared. The condition is that of the live runs. Controls and
+    the reference model on its own logs are left out. A model's newest run counts. With fewer than
+    five models, there is no figure.
 
     Raises:
         UsageError: No run with replayed feedback is published.
     """
-    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
-    rows = list(_correlations([run for run in runs if not run.is_of_control]))
+    rows = list(
+        _correlations([run for run in published_runs(home, run_ids) if not run.is_of_control])
+    )
     if not rows:
         raise UsageError(
             f"no run with replayed feedback is published in {home}. "
@@ -277,43 +244,43 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     return CORRELATION_COLUMNS, rows
 
 
-def _correlations(runs: Sequence[_Run]) -> Iterator[tuple[object, ...]]:
-    replayed = {feedback.name for feedback in STATIC.values()}
-    static = _newest(
-        (run, run.reference_model or "")
-        for run in runs
-        if run.part == "static" and not run.is_of_reference
+def _correlations(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
+    static = _groups(run for run in runs if run.part == "static" and not run.is_of_reference)
+    live = _groups(run for run in runs if run.part == "live" and run.feedback in _REPLAYED)
+    pairs: list[tuple[_Group, _Group]] = []
+    for ours in static:
+        pairs += [(ours, other) for other in live if _are_compared(ours, other)] or [(ours, {})]
+    pairs += [({}, other) for other in live if not any(_are_compared(one, other) for one in static)]
+    for ours, theirs in pairs:
+        run, replayed = (next(iter(group.values()), None) for group in (theirs or ours, ours))
+        assert run is not None
+        reference = replayed.reference_model if replayed else ""
+        place = (*run.compared_by[:2], reference, run.turns, run.options if theirs else "")
+        for figures in _compared(ours, theirs):
+            yield *place, *figures, *condition_cells(run.replayed_condition)
+
+
+_Group = Mapping[str, Run]
+"""Newest run of each model, of runs that differ only in their model."""
+
+
+def _groups(runs: Iterable[Run]) -> Sequence[_Group]:
+    groups: dict[tuple[Any, ...], dict[str, Run]] = {}
+    for run in runs:
+        condition = tuple(sorted(run.replayed_condition.items()))
+        key = (run.compared_by, run.reference_model or "", run.options, condition)
+        groups.setdefault(key, {}).setdefault(run.model, run)
+    return [group for _, group in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def _are_compared(static: _Group, live: _Group) -> bool:
+    one, other = next(iter(static.values())), next(iter(live.values()))
+    return one.compared_by == other.compared_by and fits(
+        one.replayed_condition, other.replayed_condition
     )
-    live = _newest(
-        (run, run.options) for run in runs if run.part == "live" and run.feedback in replayed
-    )
-    unpaired = {key for key, _ in live} - {key for key, _ in static}
-    for (key, reference), ours in sorted(
-        [*static.items(), *(((key, ""), {}) for key in unpaired)], key=_place
-    ):
-        others = [
-            (options, theirs)
-            for (live_key, options), theirs in sorted(live.items(), key=_place)
-            if live_key == key
-        ]
-        for options, theirs in others or [("", {})]:
-            yield from _compared((*key[:2], reference, key[2], options), ours, theirs)
 
 
-def _place(group: tuple[_Key, object]) -> _Key:
-    return group[0]
-
-
-def _newest(runs: Iterable[tuple[_Run, str]]) -> _Groups:
-    groups: _Groups = {}
-    for run, beside in runs:
-        groups.setdefault((run.compared_by, beside), {}).setdefault(run.model, run)
-    return groups
-
-
-def _compared(
-    place: tuple[object, ...], static: Mapping[str, _Run], live: Mapping[str, _Run]
-) -> Iterator[tuple[object, ...]]:
+def _compared(static: _Group, live: _Group) -> Iterator[tuple[object, ...]]:
     for static_metric, live_metric in PAIRED:
         models = sorted(static.keys() & live.keys())
         values = [
@@ -322,33 +289,30 @@ def _compared(
         ]
         pairs = [pair for pair in values if None not in pair]
         test = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-        yield *place, static_metric, live_metric, test.n, test.rho, test.p, test.note
+        yield static_metric, live_metric, test.n, test.rho, test.p, test.note
 
 
 def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Tables 5, 11 and 12: MRR and Recall of static runs.
 
-    There is one row per reference model, model and metric (with its n), and one column per kind of
-    replayed feedback. A cell shows the newest run, or None. Controls are left out unless run ids
-    name them. Both versions of MRR are included: the paper reports `mrr_upstream`.
+    There is one row per reference model, model, condition and metric (with its n), and one column
+    per kind of replayed feedback. A cell shows the newest run, or None. Controls are left out
+    unless run ids name them. Both versions of MRR are included: the paper reports `mrr_upstream`.
 
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
-    static = [run for run in runs if run.part == "static" and (run_ids or not run.is_of_control)]
-    groups: dict[tuple[str, str, str, int], dict[str, _Run]] = {}
-    for run in static:
-        key = (run.dataset_version, run.reference_model or "", run.model, run.turns)
-        groups.setdefault(key, {}).setdefault(run.feedback, run)
+    runs = [run for run in published_runs(home, run_ids) if run_ids or not run.is_of_control]
+    groups: dict[tuple[Any, ...], list[Run]] = {}
+    for run in (run for run in runs if run.part == "static"):
+        own = tuple(sorted(run.replayed_condition.items()))
+        key = (run.dataset_version, run.reference_model or "", run.model, run.turns, own)
+        groups.setdefault(key, []).append(run)
     rows: list[tuple[object, ...]] = []
-    for key, newest in sorted(groups.items()):
-        cells = [newest.get(name) for name in _REPLAYED]
-        isolated = all(run.isolated for run in newest.values())
-        rows += [
-            (*key, isolated, metric, *(getattr(cell, metric, None) for cell in cells))
-            for metric in _STATIC_METRICS
-        ]
+    for key, members in sorted(groups.items()):
+        newest = _newest_of_feedback(members)
+        start = (*key[:4], all(run.isolated for run in newest.values()))
+        rows += _rows_of_metrics(start, _STATIC_METRICS, _REPLAYED, newest, dict(key[4]))
     return STATIC_COLUMNS, rows
 
 

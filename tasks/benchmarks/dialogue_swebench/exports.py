@@ -11,19 +11,19 @@ from statistics import median_low
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED
-from tasks.benchmarks.results import (
+from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     JUDGE,
     SCORING,
     Condition,
-    Export,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
+from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
+from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import rank_accuracy
 from warehouse.connect import Rows, query
 from warehouse.kappa import weighted_kappa
@@ -125,12 +125,12 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
 def _judged_condition(row: Run, rubric: str) -> Condition:
     """Return the condition of a judgement.
 
-    Of the run's judges, only the one of this rubric counts.
+    Of the run's judges, only the one of this rubric counts. The agent is part of the system.
     """
-    whole = condition_of(row["spec_json"], row["task_share"], row["subsample_seed"])
+    condition = without(condition_of(row, SETTINGS), "agent", "embedder")
     return {
         name: part
-        for name, part in whole.items()
+        for name, part in condition.items()
         if not name.startswith(JUDGE) or name == f"{JUDGE}{rubric}"
     }
 
@@ -218,9 +218,7 @@ def _system(run: Run) -> tuple[str, str, str]:
 
 def _condition(run: Run) -> Condition:
     """Return the condition of a run without its judges, which do not affect its programs."""
-    return without(
-        condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]), JUDGE, SCORING
-    )
+    return without(condition_of(run, SETTINGS), JUDGE, SCORING)
 
 
 def _setting(run: Run) -> str:
@@ -255,9 +253,7 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
     for run in _read(home, "resolved", run_ids):
         if run["n_asks"]:
-            cells = condition_cells(
-                condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
-            )
+            cells = condition_cells(condition_of(run, SETTINGS))
             key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
             newest.setdefault(key, (*(run[name] for name in columns), *cells))
     return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]

@@ -7,18 +7,19 @@ from typing import Any
 
 from schemas.dialog import ExpertiseLevel
 from schemas.errors import UsageError
-from tasks.benchmarks.results import (
+from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     JUDGE,
     SCORING,
     Condition,
-    Export,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
+from tasks.benchmarks.results import Export
+from tasks.benchmarks.talk2code.settings import SETTINGS
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
@@ -128,10 +129,10 @@ def _row_name(run: Run) -> str:
 def _condition(run: Run) -> Condition:
     """Return the conditions that can change a run's figures in the table.
 
-    Only the code figures of direct runs are used, so judges and embedder are ignored. Only the
-    dialogue figures of golden runs are used, so sampling is ignored.
+    Only the code figures of direct runs are used, so judges, embedder and options of measures are
+    ignored. Only the dialogue figures of golden runs are used, so sampling is ignored.
     """
-    condition = condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
+    condition = condition_of(run, SETTINGS)
     ignored = {
         "direct": (JUDGE, SCORING, "embedder"),
         _GOLDEN: ("sampling", "samples", "seed"),
@@ -185,9 +186,7 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for record in records:
         track = _GOLDEN if record["setting"].startswith(f"talk2code.{_GOLDEN}") else "interactive"
-        cells = condition_cells(
-            condition_of(record["spec_json"], record["task_share"], record["subsample_seed"])
-        )
+        cells = condition_cells(condition_of(record, SETTINGS))
         model = REFERENCE_ROW if track == _GOLDEN else record["model"]
         group = (model, record["dataset_version"], track, cells[-1])
         if newest.setdefault(group, record["run_id"]) == record["run_id"] or run_ids:

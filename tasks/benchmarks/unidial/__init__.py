@@ -1,96 +1,24 @@
 """UniDial-EvalKit: multi-turn datasets in one schema, each of which is a setting."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from types import MappingProxyType
 
-from schemas.run import Limits
 from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
-from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Recordings, Results
-from tasks.benchmarks.setting import Play, Setting
-from tasks.benchmarks.templates import ANY, Template, Texts, Wording, owner_of
+from tasks.benchmarks.setting import Play
+from tasks.benchmarks.templates import Texts, Wording, owner_of
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
-from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
-from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
 from tasks.benchmarks.unidial.programs import test_runs
-from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
-from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
+from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
+from tasks.benchmarks.unidial.scoring import METRICS, RANGES, due, score
+from tasks.benchmarks.unidial.settings import SETTINGS, TEMPLATES
+from tasks.benchmarks.unidial.stage import edition_of, plays, stage
 from tasks.benchmarks.unidial.wide_tables import MARTS
-
-SETTINGS = {
-    **{
-        name: Setting(
-            name=name,
-            help=dataset.help,
-            options=(CODE_READING,) if name == "memorycode" else (),
-            rubrics=dataset.rubrics,
-            runs_programs=False,
-            most_tokens=dataset.max_tokens,
-            metrics=(LOOSE[name].name,) if name in LOOSE else (),
-        )
-        for name, dataset in DATASETS.items()
-    },
-    NORMALISED: Setting(
-        name=NORMALISED,
-        help="dialogues normalised by UniDial-EvalKit, of any other dataset",
-        options=(CODE_READING,),
-        rubrics=tuple(RUBRICS),
-        runs_programs=False,
-        most_tokens=MOST_TOKENS,
-    ),
-    TESTED: Setting(
-        name=TESTED,
-        help="normalised dialogues whose answers are programs (metric `unit_tests`)",
-        options=(CODE_READING, extraction_option("scoring")),
-        rubrics=tuple(RUBRICS),
-        limits=Limits(cpu_s=10.0, wall_s=60.0),
-        most_tokens=MOST_TOKENS,
-    ),
-}
-_ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
-_VARIANTS = {
-    longmemeval.RUBRIC: longmemeval.KINDS,
-    "mt_bench_101": tuple(ABILITIES),
-    safedialbench.RUBRIC: tuple(
-        dict.fromkeys(
-            template.removesuffix("-evaluation") for template in safedialbench.TEMPLATES.values()
-        )
-    ),
-    GENERAL: (ANY,),
-}
-
-
-def _judge_template(rubric: str) -> Template:
-    own = (name for name, dataset in DATASETS.items() if rubric in dataset.rubrics)
-    return Template(
-        kind="judge",
-        settings=(*own, NORMALISED, TESTED),
-        text=RUBRICS[rubric].prompt,
-        needed=("answer",),
-        variants=_VARIANTS.get(rubric, ()),
-        answer=_ANSWERS.get(rubric, ("score",)),
-    )
-
-
-TEMPLATES: Mapping[str, Template] = MappingProxyType(
-    {
-        **{
-            name: template
-            for dataset in DATASETS.values()
-            for name, template in dataset.questions.items()
-        },
-        **{name: _judge_template(name) for name in RUBRICS},
-    }
-)
-"""Texts of questions and rubrics that `--templates DIR` may replace."""
 
 
 def with_texts(texts: Texts) -> Benchmark:

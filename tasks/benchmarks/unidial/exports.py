@@ -10,15 +10,19 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.benchmarks.results import (
+from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
-    Export,
+    Condition,
+    chosen_runs,
     condition_cells,
     condition_of,
     fits,
     rows_of,
     without,
 )
+from tasks.benchmarks.results import Export
+from tasks.benchmarks.unidial.convert import NAME
+from tasks.benchmarks.unidial.settings import SETTINGS
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
@@ -52,7 +56,10 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
     result_rows = _result_rows(home, "figures", run_ids)
     rows: list[tuple[object, ...]] = []
     for pooled, pooling_rows in groupby(result_rows, key=lambda row: row[:5]):
-        runs = [(row, without(condition_of(row[7], row[8], None), "tasks")) for row in pooling_rows]
+        runs = [
+            (row, without(_condition((*row[7:9], None)), "tasks", "agent", "embedder_in_play"))
+            for row in pooling_rows
+        ]
         for condition in rows_of(own for _, own in runs):
             best: dict[str, tuple[Any, ...]] = {}
             for row, own in runs:
@@ -78,23 +85,32 @@ def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
         UsageError: No run of a model is published.
     """
     result_rows = _result_rows(home, "agents", run_ids)
-    names = _agent_names({(row[8], row[9]) for row in result_rows if row[8] is not None})
+    names = _agent_names({row[6:8] for row in result_rows if row[6] is not None})
+    conditions: dict[tuple[object, ...], Condition] = {}
+    means: dict[tuple[object, ...], dict[object, float]] = {}
+    for row in result_rows:
+        condition = without(_condition(row[9:]), "agent", "embedder")
+        group = (*row[:6], *sorted(condition.items()))
+        conditions[group] = condition
+        means.setdefault(group, {}).setdefault(row[6:8] if row[6] is not None else None, row[8])
     rows: list[tuple[object, ...]] = []
-    for pooled, model_rows in groupby(result_rows, key=lambda row: row[:8]):
-        means = {row[8:10]: row[10] for row in model_rows}
-        mean_alone = next((mean for (agent, _), mean in means.items() if agent is None), None)
+    for group, condition in conditions.items():
+        alone = means[group].get(None)
         with_agents = (
             value
             for agent in names
-            for mean in (means.get(agent),)
-            for value in (mean, None if mean is None or mean_alone is None else mean - mean_alone)
+            for mean in (means[group].get(agent),)
+            for value in (mean, None if mean is None or alone is None else mean - alone)
         )
-        rows.append((*pooled, mean_alone, *with_agents))
-    columns = (*COLUMNS[:5], "model", "task_share", "conditions", "alone")
-    return (
-        *columns,
+        cells = dict(zip(CONDITION_COLUMNS, condition_cells(condition), strict=True))
+        share, digest = cells.pop("task_share"), cells.pop("conditions")
+        rows.append((*group[:6], share, digest, alone, *with_agents, *cells.values()))
+    columns = (
+        *(*COLUMNS[:5], "model", "task_share", "conditions", "alone"),
         *(name for agent in names.values() for name in (agent, f"{agent} - alone")),
-    ), rows
+        *(name for name in CONDITION_COLUMNS if name not in ("task_share", "conditions")),
+    )
+    return columns, rows
 
 
 def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -108,7 +124,21 @@ def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of a model is published.
     """
-    return _query_result(home, "multi_if", run_ids)
+    _require_runs(home)
+    runs = chosen_runs(home, NAME, run_ids, SETTINGS)
+    names, result_rows = _query_result(home, "multi_if", tuple(runs))
+    added = tuple(index for index, name in enumerate(CONDITION_COLUMNS) if name not in names)
+    cells = {run_id: condition_cells(condition) for run_id, condition in runs.items()}
+    return (*names, *(CONDITION_COLUMNS[index] for index in added)), [
+        (*row, *(cells[row[0]][index] for index in added)) for row in result_rows
+    ]
+
+
+def _condition(run: Sequence[Any]) -> Condition:
+    """Return the condition of a run with these spec, share of tasks and seed of the subsample."""
+    return condition_of(
+        dict(zip(("spec_json", "task_share", "subsample_seed"), run, strict=True)), SETTINGS
+    )
 
 
 def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
@@ -125,6 +155,12 @@ def _result_rows(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[An
 
 
 def _query_result(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
+    _require_runs(home)
+    statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
+    return query(home, statement, {"run_ids": list(run_ids)})
+
+
+def _require_runs(home: Path) -> None:
     if not query(
         home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'"
     )[1]:
@@ -132,8 +168,6 @@ def _query_result(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
             f"no run of unidial is published in {home}. "
             "`parley run unidial.DATASET --model SPEC` creates one"
         )
-    statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
 
 
 EXPORTS = {

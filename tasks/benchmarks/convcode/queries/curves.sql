@@ -1,26 +1,4 @@
--- One row per run x turn of the runs in $run_ids, or else of the newest run of each model and kind.
-with
-asked as (
-    select run_id, finished_at from runs
-    where benchmark = 'convcode' and (len($run_ids::varchar[]) = 0 or list_contains($run_ids::varchar[], run_id))
-),
-chosen as (
-    select settings.run_id
-    from convcode_settings as settings
-    inner join asked
-        on settings.run_id = asked.run_id
-    where settings.turn = 0
-    qualify len($run_ids::varchar[]) > 0 or row_number() over (
-        partition by
-            settings.model,
-            settings.setting,
-            settings.dataset_version,
-            settings.options,
-            settings.reference_model,
-            settings.turns
-        order by asked.finished_at desc, settings.run_id
-    ) = 1
-)
+-- One row per run x turn of the runs in $run_ids.
 select
     settings.model,
     settings.setting,
@@ -40,8 +18,7 @@ select
     settings.isolated,
     settings.run_id
 from convcode_settings as settings
-inner join chosen
-    on settings.run_id = chosen.run_id
+where list_contains($run_ids::varchar[], settings.run_id)
 order by
     settings.dataset_version,
     settings.part,

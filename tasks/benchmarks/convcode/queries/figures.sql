@@ -14,7 +14,10 @@ select
     settings.n_mrr_unscored,
     settings.n_recall,
     settings.n_recall_unscored,
-    settings.isolated
+    settings.isolated,
+    runs.spec_json,
+    runs.task_share,
+    runs.subsample_seed
 from convcode_settings as settings
 inner join runs
     on settings.run_id = runs.run_id

@@ -1,4 +1,4 @@
--- One row per live run in $run_ids, or else per newest run of each model, simulator, setting, options and data.
+-- One row per live run in $run_ids.
 with
 simulators as (
     select run_id, max(model) as simulator from run_roles where role = 'simulator' group by run_id
@@ -39,18 +39,9 @@ select
 from convcode_settings as settings
 inner join figures
     on settings.run_id = figures.run_id
-inner join runs
-    on settings.run_id = runs.run_id
 left join simulators
     on settings.run_id = simulators.run_id
 where
     settings.turn = 0
-    and case
-        when len($run_ids::varchar[]) = 0 then not starts_with(settings.model, 'control:')
-        else list_contains($run_ids::varchar[], settings.run_id)
-    end
-qualify len($run_ids::varchar[]) > 0 or row_number() over (
-    partition by settings.model, simulators.simulator, settings.feedback, settings.dataset_version, settings.options
-    order by coalesce(runs.task_share, 1) desc, runs.finished_at desc, settings.run_id
-) = 1
+    and list_contains($run_ids::varchar[], settings.run_id)
 order by settings.dataset_version, settings.feedback, simulators.simulator, settings.model, settings.options, settings.run_id

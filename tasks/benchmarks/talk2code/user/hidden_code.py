@@ -54,6 +54,11 @@ _SIGNATURES: Mapping[str, str] = {
     ),
 }
 _WORD_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
+_COMMENT_MARKS = re.compile(
+    r"\"{3}|'{3}|^[ \t]*(?:#+|//+|/\*+|\*+/?)(?=\s|$)|\*+/[ \t]*$", re.MULTILINE
+)
+"""Marks of docstrings and comments. HumanEval's statements are docstrings, and a lexer would take
+code in one for a text."""
 _ARGUMENTS = r"[\w\s,.:=<>\[\]'\"]*"
 _IGNORED = {"python": frozenset(";"), "java": frozenset("{};"), "javascript": frozenset("{};")}
 """Punctuation of blocks, which is often optional and carries no information."""
@@ -85,16 +90,26 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
     Users may mention these.
     """
-    return _CLASS.sub("", _IMPORT.sub("", _without_signature(program, language, entry_point)))
+    code = _without_comments(program, language)
+    return _CLASS.sub("", _IMPORT.sub("", _without_signature(code, language, entry_point)))
 
 
 def prose_of(text: str, entry_point: str) -> str:
     """Return a message without apostrophes and without calls of the function.
 
-    Users may mention such calls.
+    Users may mention such calls. Marks of docstrings and comments are removed, too, so that the
+    text in them counts.
     """
-    return re.sub(
-        rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
+    plain = _COMMENT_MARKS.sub(" ", _WORD_APOSTROPHE.sub("", text))
+    return re.sub(rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", plain)
+
+
+def _without_comments(program: str, language: Language) -> str:
+    """Return a program without comments and docstrings, whose examples resemble a signature."""
+    return "".join(
+        value
+        for kind, value in _LEXERS[language.name].get_tokens(program)
+        if kind not in Comment and kind not in Literal.String.Doc
     )
 
 

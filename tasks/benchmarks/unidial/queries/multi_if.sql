@@ -1,25 +1,8 @@
--- One row per run, turn and language of Multi-IF: newest run per condition in $run_ids, or in all but controls.
+-- One row per run, turn and language of the runs of Multi-IF in $run_ids.
 with
-asked as (
-    select
-        run_id,
-        model,
-        dataset_version,
-        coalesce(task_share, 1.0) as task_share,
-        row_number() over (
-            partition by model, dataset_version, task_share, subsample_seed, spec_json
-            order by finished_at desc, run_id
-        ) as age
-    from runs
-    where
-        setting = 'unidial.multi_if'
-        and case
-            when len($run_ids::varchar[]) = 0 then not starts_with(model, 'control:')
-            else list_contains($run_ids::varchar[], run_id)
-        end
-),
-newest as (
-    select run_id, model, dataset_version, task_share from asked where age = 1
+chosen as (
+    select run_id, model, dataset_version, coalesce(task_share, 1.0) as task_share from runs
+    where setting = 'unidial.multi_if' and list_contains($run_ids::varchar[], run_id)
 ),
 languages as (
     select
@@ -27,11 +10,11 @@ languages as (
         episodes.episode_id,
         list_filter(dialogs.labels, lambda label : label."key" = 'language')[1]."value" as language
     from episodes
-    inner join newest
-        on episodes.run_id = newest.run_id
+    inner join chosen
+        on episodes.run_id = chosen.run_id
     inner join dialogs
         on episodes.benchmark = dialogs.benchmark
-        and newest.dataset_version = dialogs.dataset_version
+        and chosen.dataset_version = dialogs.dataset_version
         and episodes.dialog_id = dialogs.dialog_id
         and episodes.row_digest = dialogs.row_digest
 ),
@@ -46,8 +29,8 @@ readings as (
         count(scores.value) as instructions,
         count(*) - count(scores.value) as unscored
     from scores
-    inner join newest
-        on scores.run_id = newest.run_id
+    inner join chosen
+        on scores.run_id = chosen.run_id
     where scores.metric in ('instruction_following', 'instruction_following_loose')
     group by scores.run_id, scores.episode_id, scores.turn, scores.metric
 ),
@@ -72,9 +55,9 @@ figures as (
 )
 select
     figures.run_id,
-    newest.model,
-    newest.dataset_version,
-    newest.task_share,
+    chosen.model,
+    chosen.dataset_version,
+    chosen.task_share,
     figures.turn,
     figures.language,
     figures.n_prompts,
@@ -85,6 +68,6 @@ select
     figures.instruction_loose,
     (figures.prompt_strict + figures.instruction_strict + figures.prompt_loose + figures.instruction_loose) / 4 as overall
 from figures
-inner join newest
-    on figures.run_id = newest.run_id
-order by newest.model, figures.run_id, figures.language <> 'all', figures.language, figures.turn
+inner join chosen
+    on figures.run_id = chosen.run_id
+order by chosen.model, figures.run_id, figures.language <> 'all', figures.language, figures.turn

@@ -1,5 +1,6 @@
 """Which run of several an export shows, and the composition of the data (Table 2)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from schemas.episode import Episode, Step
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.problem import BASE_INSTRUCTION
-from schemas.run import RunSpec
+from schemas.run import ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.dialogue.reviewed_subject import FEEDBACK, INSTRUCTION, ROUND
 from tasks.planning.dataset import write_staged
@@ -26,6 +27,7 @@ from warehouse.connect import query
 from warehouse.publication.publish import publish
 
 CLEANED = (("answer_cleanup", "upstream_v0"),)
+GREEDY = Sampling()
 CUT = (("context_tokens", "1024"),)
 
 
@@ -36,7 +38,7 @@ class OfOptions(Run):
     setting: str = "static"
     options: tuple[tuple[str, str], ...] = ()
     scoring: tuple[tuple[str, str], ...] = ()
-    seed: int = 0
+    sampling: Sampling = GREEDY
     task_share: float | None = None
     finished_at: str = "2026-01-02T00:10:00Z"
 
@@ -46,7 +48,7 @@ class OfOptions(Run):
             "setting": self.setting,
             "episode_options": self.options,
             "scoring_options": self.scoring,
-            "seed": self.seed,
+            "sampling": self.sampling,
         }
         return super().spec.model_copy(update=update)
 
@@ -77,22 +79,34 @@ class OfOptions(Run):
         return step.model_copy(update={"labels": labels}) if step.role is Role.USER else step
 
 
+def revised(revision: str) -> ModelIdentity:
+    """The model at another revision, whose runs have other ids under the same condition."""
+    return ALPHA.model_copy(update={"revision": revision})
+
+
 def published(home: Path, setting: str) -> dict[str, OfOptions]:
     runs = {
         "plain": OfOptions(home, ALPHA, 1, setting=setting),
         "cut": OfOptions(home, ALPHA, 1, setting=setting, options=CUT),
         "cleaned": OfOptions(home, ALPHA, 1, setting=setting, scoring=CLEANED),
         "again": OfOptions(
-            home, ALPHA, 1, setting=setting, seed=1, finished_at="2026-01-03T00:00:00Z"
+            home, revised("1"), 1, setting=setting, finished_at="2026-01-03T00:00:00Z"
         ),
-        "a part": OfOptions(
+        "warm": OfOptions(
             home,
             ALPHA,
             1,
             setting=setting,
-            seed=2,
-            task_share=0.5,
+            sampling=Sampling(temperature=0.7),
             finished_at="2026-01-04T00:00:00Z",
+        ),
+        "a part": OfOptions(
+            home,
+            revised("2"),
+            1,
+            setting=setting,
+            task_share=0.5,
+            finished_at="2026-01-05T00:00:00Z",
         ),
     }
     lake = SmallLake(home)
@@ -111,20 +125,28 @@ def exported(home: Path, name: str, *run_ids: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "setting"), [("turns", "static"), ("strategies", "two_round")])
-def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_whole(
-    name: str, setting: str, tmp_path: Path
-) -> None:
+def test_the_newest_run_of_each_condition_counts(name: str, setting: str, tmp_path: Path) -> None:
+    """Neither other options, nor another sampling, nor a part of the tasks replaces a run."""
     runs = published(tmp_path, setting)
     rows = exported(tmp_path, name)
     names = {run.run_id: of for of, run in runs.items()}
     assert {
-        (names[row["run_id"]], row["options"], row["scoring_options"], row["task_share"])
+        (
+            names[row["run_id"]],
+            row["options"],
+            row["scoring_options"],
+            row["task_share"],
+            json.loads(row["sampling"])["temperature"],
+        )
         for row in rows
     } == {
-        ("again", "[]", "[]", None),
-        ("cut", '[["context_tokens","1024"]]', "[]", None),
-        ("cleaned", "[]", '[["answer_cleanup","upstream_v0"]]', None),
+        ("again", "[]", "[]", None, 0),
+        ("warm", "[]", "[]", None, 0.7),
+        ("a part", "[]", "[]", 0.5, 0),
+        ("cut", '[["context_tokens","1024"]]', "[]", None, 0),
+        ("cleaned", "[]", '[["answer_cleanup","upstream_v0"]]', None, 0),
     }
+    assert len({row["conditions"] for row in rows}) == 5
     part = exported(tmp_path, name, runs["a part"].run_id)
     assert {(row["run_id"], row["task_share"]) for row in part} == {(runs["a part"].run_id, 0.5)}
 

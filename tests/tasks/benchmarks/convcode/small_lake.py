@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
 from schemas.lake.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
-from schemas.run import ModelIdentity, RunSpec
+from schemas.run import ModelIdentity, RunSpec, Sampling
 from schemas.score import Score
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.convcode.scoring import score
@@ -19,6 +19,7 @@ from warehouse.publication.publish import publish
 
 SIMULATOR = ModelIdentity(provider="openai", name="speaker", revision="1")
 NOW = "2026-01-02T00:00:00Z"
+GREEDY = Sampling()
 Tasks = Sequence[tuple[Played, ...]]
 
 
@@ -58,20 +59,23 @@ class ConvCodeLake:
         simulator: ModelIdentity | None = None,
         finished_at: str = NOW,
         dataset_version: str = DATASET,
+        sampling: Sampling = GREEDY,
     ) -> str:
-        """Write a finished run of these tasks, scored; returns its id."""
+        """Write a finished run of these tasks, scored; returns its id.
+
+        A later run is one of another revision of the model, under the same condition.
+        """
+        later = {"revision": finished_at} if finished_at != NOW else {}
         spec = RunSpec(
             benchmark="convcode",
             benchmark_version="1",
             setting=setting,
             dataset_version=dataset_version,
-            dataset_digest=content_id(
-                [played.dialog.row_digest for task in tasks for played in task]
-            ),
+            dataset_digest=content_id(dataset_version),
             episode_options=tuple(sorted((options or {}).items())),
-            subject=subject,
+            subject=subject.model_copy(update=later),
             simulator=simulator,
-            seed=int(finished_at != NOW),
+            sampling=sampling,
         )
         ours = tuple(tuple(_of_run(played, spec) for played in task) for task in tasks)
         scores = tuple(row for task in ours for row in _scored(spec, task))
@@ -90,12 +94,12 @@ class ConvCodeLake:
             self.home,
             "dialogs",
             [played.dialog for played in everything],
-            spec.dataset_digest,
+            spec.run_id,
             **dataset,
         )
         staged = [problem(task[0].dialog.problem_id) for task in tasks]
         problems = [row.model_copy(update={"dataset_version": dataset_version}) for row in staged]
-        write_part(self.home, "problems", problems, spec.dataset_digest, **dataset)
+        write_part(self.home, "problems", problems, spec.run_id, **dataset)
         return spec.run_id
 
     def publish(self) -> None:

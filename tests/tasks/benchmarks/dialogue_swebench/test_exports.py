@@ -44,7 +44,12 @@ class Tables:
             "model": model,
             "setting": "full_judged",
         }
-        self.add("runs", **named, finished_at=finished_at, spec_json=json.dumps(spec))
+        self.add(
+            "runs",
+            **named,
+            finished_at=finished_at,
+            spec_json=json.dumps({"setting": "full_judged"} | spec),
+        )
 
     def judged(
         self, run_id: str, episode: str, rubric: str, judge: str = "j", **values: float | None

@@ -1,6 +1,8 @@
 """The main table: a row is one condition, and the newest run of each counts."""
 
+import json
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import duckdb
 
 from schemas.content_id import canonical_json
 from schemas.run import ModelIdentity, RunSpec, Sampling
+from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.benchmarks.talk2code.exports import main_table
 
 FIGURES = (files("tasks.benchmarks.talk2code") / "queries" / "figures.sql").read_text(
@@ -23,9 +26,14 @@ def simulator(name: str) -> ModelIdentity:
     return ModelIdentity(provider="openai", name=name, revision="1")
 
 
-def spec(setting: str = "direct", **fields: Any) -> RunSpec:
-    """A run of the model on one version of the data."""
+def spec(
+    setting: str = "direct", *, options: Mapping[str, str] | None = None, **fields: Any
+) -> RunSpec:
+    """A run of the model on one version of the data, with its options as plans record them."""
+    episode, scoring = BENCHMARK.split_options(setting, options or {})
     known = {
+        "episode_options": episode,
+        "scoring_options": scoring,
         "benchmark": "talk2code",
         "benchmark_version": "1",
         "dataset_version": "1",
@@ -91,22 +99,55 @@ def test_the_newest_run_of_each_condition_counts(home: Path) -> None:
 def test_runs_of_ten_and_of_two_turns_stand_in_two_rows(home: Path) -> None:
     """They stood side by side in one.
 
-    The direct run has no turns and no simulator: it stands in both rows.
+    Ten turns are the default, which no plan records. The direct run has no turns and no simulator:
+    it stands in both rows.
     """
-    ten, two = (
-        {"episode_options": (("turns", n),), "simulator": simulator("user")} for n in ("10", "2")
-    )
+    user: dict[str, Any] = {"simulator": simulator("user")}
     published(
         home,
         (spec(), None, 0.5),
-        (spec("interactive", **ten), None, 0.75),
-        (spec("interactive", **two), None, 0.25),
+        (spec("interactive", **user), None, 0.75),
+        (spec("interactive", options={"turns": "2"}, **user), None, 0.25),
     )
     wanted = ("options", "simulator", "direct_tp", "interactive_tp")
     assert rows_of(home, *wanted) == {
-        ('{"turns": "10"}', "openai:user", 0.5, 0.75),
-        ('{"turns": "2"}', "openai:user", 0.5, 0.25),
+        ('{"extraction": "first_block", "turns": "10"}', "openai:user", 0.5, 0.75),
+        ('{"extraction": "first_block", "turns": "2"}', "openai:user", 0.5, 0.25),
     }
+
+
+def test_programs_that_are_extracted_otherwise_stand_in_other_rows(home: Path) -> None:
+    """The option is one of scoring in direct settings, and of dialogues in interactive ones."""
+    markdown: dict[str, Any] = {"options": {"extraction": "markdown"}}
+    published(
+        home,
+        (spec(**markdown), None, 0.5),
+        (spec("interactive", simulator=simulator("user"), **markdown), None, 0.75),
+        (spec(), None, 0.25),
+    )
+    assert rows_of(home, "options", "direct_tp", "interactive_tp") == {
+        ('{"extraction": "markdown", "turns": "10"}', 0.5, 0.75),
+        ('{"extraction": "first_block"}', 0.25, None),
+    }
+
+
+def test_the_day_of_a_hosted_simulator_is_no_condition(home: Path) -> None:
+    """The sampling of its own is one."""
+    days = [
+        ModelIdentity(provider="openai", name="user", revision=f"unpinned-2026-01-0{n}")
+        for n in (1, 2)
+    ]
+    warm = Sampling(temperature=0.7)
+    published(
+        home,
+        (spec("interactive", simulator=days[0]), None, 0.25),
+        (spec("interactive_judged", simulator=days[1]), None, 0.5),
+        (spec("interactive", simulator=days[1], simulator_sampling=warm), None, 0.75),
+    )
+    assert {
+        (tp, "0.7" in str(text))
+        for tp, text in rows_of(home, "interactive_tp", "simulator_sampling")
+    } == {(0.5, False), (0.75, True)}
 
 
 def test_simulators_and_samplings_are_conditions(home: Path) -> None:
@@ -127,11 +168,11 @@ def test_simulators_and_samplings_are_conditions(home: Path) -> None:
 
 
 def test_a_run_without_judges_stands_with_a_judged_one_of_the_same_dialogues(home: Path) -> None:
-    talk = {"simulator": simulator("user"), "episode_options": (("turns", "10"),)}
-    judged = {**talk, "scoring_options": (("level_sample", "all"),)}
+    talk: dict[str, Any] = {"simulator": simulator("user")}
     published(
         home,
-        (spec("interactive_judged", **judged), None, 0.5),
+        (spec("interactive_judged", options={"level_sample": "all"}, **talk), None, 0.5),
         (spec("interactive", **talk), None, 0.6),
     )
-    assert rows_of(home, "interactive_tp", "scoring_options") == {(0.6, '{"level_sample": "all"}')}
+    [(tp, options)] = rows_of(home, "interactive_tp", "scoring_options")
+    assert (tp, json.loads(str(options))["level_sample"]) == (0.6, "all")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from schemas.dialog import Role
-from tasks.benchmarks.talk2code.languages import LANGUAGE_OF
+from tasks.benchmarks.talk2code.languages import LANGUAGE_OF, LANGUAGES
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT
 from tasks.benchmarks.talk2code.user.hidden_code import MOST_DISCLOSED, HiddenCode, body_of
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, sample
@@ -37,12 +37,15 @@ def renamed(hidden: HiddenCode) -> str:
 def test_the_whole_reference_is_found_in_every_form(name: str) -> None:
     hidden = hidden_of(name)
     inside = body_of(hidden.reference, hidden.language, hidden.entry_point)
+    mark = "#" if hidden.language.name == "python" else "//"
     forms = {
         "fenced": f"Take this:\n```\n{hidden.reference}\n```\nThat is all.",
         "bare": f"Do it like this. {hidden.reference}",
         "body": f"```{hidden.language.name}\n{inside}\n```",
         "renamed": f"It's so:\n{renamed(hidden)}",
         "packed": f"So: {' '.join(hidden.reference.split())}",
+        "in quotes": f'Like this:\n"""\n{hidden.reference}\n"""',
+        "commented": "\n".join(f"{mark} {line}" for line in hidden.reference.splitlines()),
     }
     if hidden.language.name == "python":
         del forms["packed"]
@@ -115,9 +118,19 @@ def test_prose_imports_examples_and_the_signature_are_no_disclosure(
     assert hidden.fault(text) is None
 
 
-def test_code_of_the_statement_is_no_secret() -> None:
-    """HumanEval/147's statement says `a[i] = i * i - i + 1`."""
-    statement = "You create an array where a[i] = i * i - i + 1."
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "You create an array where a[i] = i * i - i + 1.",
+        'def ok(n):\n    """\n    An array where a[i] = i * i - i + 1.\n    """\n',
+        "/**\n * You create an array where a[i] = i * i - i + 1.\n */",
+    ],
+)
+def test_code_of_the_statement_is_no_secret(statement: str) -> None:
+    """HumanEval/147's statement says `a[i] = i * i - i + 1`, in a docstring.
+
+    A docstring was one text to the lexer, so a user could not repeat the task's own formula.
+    """
     reference = (
         "def ok(n):\n    a = [i * i - i + 1 for i in range(1, n + 1)]\n    return sum(v % 3 == 0 "
         "for v in a)\n"
@@ -157,3 +170,30 @@ def test_what_is_left_of_a_refused_reply_holds_no_code() -> None:
         "it so."
     )
     assert hidden.without_code(reply) == "Yes, it is.\n\nDo it so."
+
+
+@pytest.mark.parametrize(
+    ("language", "reference"),
+    [
+        (
+            "java",
+            'class IsUpper {\n    /**\n     * Convert a text.\n     * > isUpper("a")\n     */\n'
+            "    public static String isUpper(String text) {\n"
+            '        return text.strip().toUpperCase() + "!";\n    }\n}\n',
+        ),
+        (
+            "javascript",
+            "// isUpper(text) {\nfunction isUpper(text) {\n  // isUpper(x) {\n"
+            "  return text.trim().toUpperCase() + '!';\n}\n",
+        ),
+    ],
+)
+def test_examples_in_a_comment_are_no_part_of_the_body(language: str, reference: str) -> None:
+    """They were taken for the signature, so that the rest of the comment counted as code.
+
+    In the Java programs of MBXP, up to half of the body was prose.
+    """
+    hidden = HiddenCode(reference, LANGUAGES[language], "isUpper")
+    assert len(hidden.body) == 12
+    line = next(line for line in reference.splitlines() if "return" in line)
+    assert hidden.disclosed_share((line,)) == 1

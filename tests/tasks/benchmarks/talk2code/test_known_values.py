@@ -297,6 +297,9 @@ def test_a_sheet_of_drawn_dialogues_comes_back_as_ratings(night: Path, tmp_path:
     )
     assert {row["episode_id"] for row in drawn} != {row["episode_id"] for row in otherwise}
     assert all(quoted_talk(row["shown"])[1] == ("assistant", QUESTION) for row in drawn)
+    for rubric in ("entities", "user_level"):  # Their prompts depend on options at their defaults.
+        done = parley(night, *command[:-1], rubric, "--out", other)
+        assert done.code == 0, done.err
     with sheet.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(drawn[0]))
         writer.writeheader()

@@ -11,6 +11,7 @@ import pytest
 
 from schemas.content_id import canonical_json
 from schemas.run import AgentIdentity, EmbedderIdentity, ModelIdentity, RunSpec, Sampling
+from tasks.benchmarks.conditions import CONDITION_COLUMNS
 from tasks.benchmarks.unidial.exports import agents_table, discriminability, table
 from tests.flows.parley_command import ask, parley
 from warehouse.connect import Rows
@@ -102,9 +103,13 @@ def remembering(spec: RunSpec, **options: str) -> RunSpec:
     )
 
 
+N_CONDITION = len(CONDITION_COLUMNS) - 2
+"""Columns of the condition at the end of a row, after share and digest in the middle."""
+
+
 def told(found: Rows) -> list[tuple[Any, ...]]:
-    """Rows without how they are pooled and without the digest of their conditions."""
-    return sorted((row[6:7] + row[8:] for row in found[1]), key=str)
+    """Rows without how they are pooled and without the columns of their conditions."""
+    return sorted((row[6:7] + row[8:-N_CONDITION] for row in found[1]), key=str)
 
 
 def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(home: Path) -> None:
@@ -131,7 +136,7 @@ def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(hom
         ),
     )
     found = agents_table(home, [])
-    assert found[0][5:] == (
+    assert found[0][5:-N_CONDITION] == (
         "model",
         "task_share",
         "conditions",
@@ -159,9 +164,13 @@ def test_an_agent_with_other_options_has_a_column_of_its_own(home: Path) -> None
         (remembering(SPEC, size="big"), None, 1.0),
     )
     (columns, [row]) = agents_table(home, [])
-    assert [name.partition(" ")[0] for name in columns[9::2]] == ["hipporag", "hipporag"]
-    assert sum("big" in name for name in columns[9::2]) == 1
-    assert sorted(row[9::2]) == [0.75, 1.0]
+    agents = slice(9, -N_CONDITION, 2)
+    assert [name.partition(" ")[0] for name in columns[agents]] == ["hipporag", "hipporag"]
+    assert sum("big" in name for name in columns[agents]) == 1
+    assert sorted(row[agents]) == [0.75, 1.0]
+    cells = dict(zip(columns, row, strict=True))
+    assert json.loads(cells["scoring_options"]) == {"code_reading": "original"}
+    assert json.loads(cells["sampling"])["temperature"] == 0
 
 
 def test_a_models_whole_run_counts_before_a_newer_one_of_fewer_tasks(home: Path) -> None:

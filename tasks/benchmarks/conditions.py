@@ -1,0 +1,206 @@
+"""Conditions of runs: everything but the model that can change a figure of a results table."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schemas.content_id import content_id
+from tasks.benchmarks.setting import Setting
+from tasks.language.providers.registry import is_control
+from warehouse.connect import query
+
+CONDITION_COLUMNS = (
+    *(
+        "options",
+        "scoring_options",
+        "simulator",
+        "judges",
+        "embedder",
+        "sampling",
+        "samples",
+        "seed",
+        "task_share",
+        "simulator_sampling",
+        "other_conditions",
+    ),
+    "conditions",
+)
+"""Columns that describe a row's condition. `conditions` is a digest of the whole condition."""
+OPTION, SCORING, JUDGE = "option.", "scoring.", "judge."
+_OTHERS = ("benchmark_version", "dataset_digest", "agent", "refused", "templates")
+"""Parts of a condition in the column `other_conditions`."""
+_UNPINNED = "unpinned"
+"""Start of the revision of an endpoint whose weights are unknown. A date follows."""
+Condition = Mapping[str, str]
+"""Condition of a run: canonical JSON of each part, by name. Parts that the run lacks are absent."""
+
+
+def condition_of(run: Mapping[str, Any], settings: Mapping[str, Setting]) -> Condition:
+    """Return the condition of a run, including the tasks that it covers.
+
+    Options that the run's spec leaves out have their default. An option that affects dialogues in
+    one setting and only scoring in another counts as an option of dialogues in both.
+
+    Args:
+        run: Row with the columns `spec_json`, `task_share` and `subsample_seed` of `runs`.
+        settings: Settings of the run's benchmark, by name.
+    """
+    spec: Mapping[str, Any] = json.loads(run["spec_json"])
+    simulator, share = _undated(spec.get("simulator")), run["task_share"]
+    parts: dict[str, object] = {
+        "benchmark_version": spec.get("benchmark_version"),
+        "dataset_digest": spec.get("dataset_digest"),
+        "sampling": spec.get("sampling") or {},
+        "samples": spec.get("samples", 1),
+        "seed": spec.get("seed", 0),
+        "tasks": [1.0 if share is None else share, run["subsample_seed"]],
+        "simulator": simulator,
+        "simulator_sampling": simulator and (spec.get("simulator_sampling") or "default"),
+        "embedder": _undated(spec.get("embedder")),
+        "embedder_in_play": _undated(spec.get("embedder_in_play")),
+        "agent": spec.get("agent"),
+        "refused": spec.get("refused", "failed"),
+        "templates": spec.get("templates") or [],
+        **_options_of(spec, settings),
+        **{
+            f"{JUDGE}{judge['rubric']}": judge | {"judge": _undated(judge["judge"])}
+            for judge in spec.get("judges") or ()
+        },
+    }
+    return {
+        name: json.dumps(part, sort_keys=True) for name, part in parts.items() if part is not None
+    }
+
+
+def _options_of(spec: Mapping[str, Any], settings: Mapping[str, Setting]) -> Mapping[str, str]:
+    declared = settings[spec["setting"]].options if spec["setting"] in settings else ()
+    of_dialogues = {
+        option.name
+        for setting in settings.values()
+        for option in setting.options
+        if option.affects == "episode"
+    } | {name for name, _ in spec.get("episode_options") or ()}
+    values = {option.name: option.default for option in declared}
+    values |= dict((*(spec.get("episode_options") or ()), *(spec.get("scoring_options") or ())))
+    return {
+        f"{OPTION if name in of_dialogues else SCORING}{name}": value
+        for name, value in values.items()
+    }
+
+
+def _undated(identity: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return a model's identity without the date of an endpoint whose weights are unknown.
+
+    Otherwise runs of two days with one hosted simulator would be two conditions.
+    """
+    if identity is None or not str(identity.get("revision", "")).startswith(f"{_UNPINNED}-"):
+        return identity
+    return {**identity, "revision": _UNPINNED}
+
+
+def without(condition: Condition, *parts: str) -> Condition:
+    """Return a condition without the parts whose names start with one of `parts`."""
+    return {name: value for name, value in condition.items() if not name.startswith(parts)}
+
+
+def rows_of(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Yield the conditions of table rows: every condition that no other condition includes.
+
+    A run without an option or judge therefore appears in the rows of all their values.
+    """
+    by_json = list({json.dumps(c, sort_keys=True): c for c in conditions}.items())
+    for _, condition in sorted(by_json, key=lambda item: item[0]):
+        if not any(fits(condition, other) and condition != other for _, other in by_json):
+            yield condition
+
+
+def fits(condition: Condition, row: Condition) -> bool:
+    """Return True if a run with this condition belongs in a row with condition `row`."""
+    return condition.items() <= row.items()
+
+
+def chosen_runs(
+    home: Path,
+    benchmark: str,
+    run_ids: Sequence[str],
+    settings: Mapping[str, Setting],
+    *,
+    has_controls: bool = False,
+) -> Mapping[str, Condition]:
+    """Return the condition of each published run of a table whose rows are runs, by run id.
+
+    These are the named runs, or else the newest run of each model, setting and condition.
+
+    Args:
+        home: Parley's data folder.
+        benchmark: Name of the benchmark.
+        run_ids: Named runs. Empty for the newest ones.
+        settings: Settings of the benchmark, by name.
+        has_controls: True if controls are included even if no run is named.
+    """
+    names, rows = query(
+        home,
+        "select run_id, model, setting, dataset_version, spec_json, task_share, subsample_seed"
+        " from runs where benchmark = $benchmark order by finished_at desc, run_id",
+        {"benchmark": benchmark},
+    )
+    newest: dict[tuple[object, ...], tuple[str, Condition]] = {}
+    for run in (dict(zip(names, row, strict=True)) for row in rows):
+        if (
+            run["run_id"] not in run_ids
+            if run_ids
+            else not has_controls and is_control(run["model"])
+        ):
+            continue
+        condition = condition_of(run, settings)
+        group = (run["model"], run["setting"], run["dataset_version"], *condition.items())
+        newest.setdefault((run["run_id"],) if run_ids else group, (run["run_id"], condition))
+    return dict(newest.values())
+
+
+def condition_cells(condition: Condition) -> tuple[object, ...]:
+    """Return the values of `CONDITION_COLUMNS`, with None for absent parts."""
+    share = json.loads(condition["tasks"])[0]
+    judges = {
+        name.removeprefix(JUDGE): _label(json.loads(value)["judge"])
+        for name, value in _parts(condition, JUDGE)
+    }
+    return (
+        _options(condition, OPTION),
+        _options(condition, SCORING),
+        _named(condition, "simulator"),
+        json.dumps(judges, sort_keys=True) if judges else None,
+        _named(condition, "embedder"),
+        condition.get("sampling"),
+        _number(condition, "samples"),
+        _number(condition, "seed"),
+        share,
+        condition.get("simulator_sampling"),
+        json.dumps({name: json.loads(condition[name]) for name in _OTHERS if name in condition}),
+        content_id(dict(condition))[:8],
+    )
+
+
+def _parts(condition: Condition, prefix: str) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in sorted(condition.items()) if name.startswith(prefix))
+
+
+def _options(condition: Condition, prefix: str) -> str | None:
+    chosen = {
+        name.removeprefix(prefix): json.loads(value) for name, value in _parts(condition, prefix)
+    }
+    return json.dumps(chosen, sort_keys=True) if chosen else None
+
+
+def _named(condition: Condition, part: str) -> str | None:
+    return _label(json.loads(condition[part])) if part in condition else None
+
+
+def _number(condition: Condition, part: str) -> int | None:
+    return int(json.loads(condition[part])) if part in condition else None
+
+
+def _label(identity: Mapping[str, Any]) -> str:
+    """Return a model's name as shown in tables."""
+    return ":".join(str(identity[name]) for name in ("provider", "name") if identity.get(name))
