@@ -243,6 +243,19 @@ class UserTexts(Protocol):
         ...
 
 
+class HistoryOf(Protocol):
+    """Function that returns the part of the past that the subject sees in one dialogue."""
+
+    def __call__(self, dialog: Dialog, options: Options) -> HistoryPolicy | None:
+        """Return the history. None stands for the setting's."""
+        ...
+
+
+def same_history(dialog: Dialog, options: Options) -> None:
+    """Return None: all dialogues have the history of their setting."""
+    return
+
+
 def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
     """Return the texts of the dialog's user messages."""
     return tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
@@ -272,3 +285,5 @@ class Play:
     gold_answer: GoldAnswer = fenced_reference
     user_texts: UserTexts = own_texts
     """Texts of the user, from which the dry run estimates prompt lengths."""
+    history: HistoryOf = same_history
+    """History that a dialogue or an option determines, from which the dry run estimates prompts."""

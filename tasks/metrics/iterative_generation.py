@@ -36,7 +36,8 @@ _REFERENCE = re.compile(
 The prompt calls the assistant's code *the program* and the reference *the solution*. So *the
 solution* means the reference, unless the sentence says what the assistant's solution should do.
 """
-_MARKUP = re.compile(r"[*`\"'“”‘’]")
+_MARKUP = re.compile(r"['’]s\b|[*`\"'“”‘’]")
+"""Possessive endings, emphasis and quotes, which are deleted: *the solution's loop* is a name."""
 
 
 def _check_turn(passed: Sequence[bool], turn: int) -> int:
@@ -162,7 +163,7 @@ def recall(passed: Sequence[bool]) -> float:
     return float(any(passed))
 
 
-@metric("mentions_reference", version=2, title="mentions reference", better=None)
+@metric("mentions_reference", version=3, title="mentions reference", better=None)
 def mentions_reference(feedback: str) -> float:
     """Return 1 if the feedback mentions the reference code, which its reader does not have, else 0.
 

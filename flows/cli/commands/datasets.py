@@ -43,7 +43,7 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
     """Print the table of public datasets, unless a subcommand follows."""
     if context.invoked_subcommand is not None:
         return
-    from flows.text.datasets import ROUTE_COLUMNS, dataset_record, dataset_row
+    from flows.text.datasets import COLUMNS, dataset_record, dataset_row
     from flows.text.results import print_rows
     from tasks.datasets.catalogue import all_datasets
 
@@ -55,7 +55,7 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
     for benchmark, ours in groupby(records, key=itemgetter("benchmark")):
         print_rows(
             f"Public datasets of {benchmark}",
-            ROUTE_COLUMNS,
+            COLUMNS,
             [dataset_row(record) for record in ours],
         )
     print(

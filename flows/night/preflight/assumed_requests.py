@@ -13,9 +13,10 @@ from flows.night.preflight.earlier_usage import (
 )
 from flows.night.preflight.estimated_cost import RoleRequests
 from flows.night.spending import sends_nothing
-from schemas.dialog import HistoryPolicy, Role
-from schemas.episode import Step, StepKind
+from schemas.dialog import Dialog, HistoryPolicy, Role
+from schemas.episode import SCRIPTED, Episode, Step, StepKind, StopReason
 from schemas.run import Sampling
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
@@ -25,6 +26,7 @@ from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.pending import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
+_EPISODE_FIELDS = ("episode_id", "problem_id", "dialog_id", "row_digest", "sample", "seed")
 TOKENS_PER_ANSWER = 300
 TOKENS_PER_OBSERVATION = 400
 """Numbers that the estimate assumes if nothing was measured. They are printed with it.
@@ -120,27 +122,59 @@ def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -
     return sum((_judgement(plan, rubric.name, tokens) for tokens in shown), Calls())
 
 
-def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Sequence[float]:
-    """Return the assumed input tokens of each judgement."""
-    prompt_tokens = _tokens(rubric.prompt + rubric.form)
-    if sends_nothing(plan.judges[rubric.name].judge.judge, plan.judges[rubric.name].request):
+def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Sequence[int]:
+    """Return the input tokens of each judgement, if the dialogue has its usual length.
+
+    The benchmark writes the prompts of these judgements, as it does for a finished dialogue. They
+    have no turns of a shared context.
+    """
+    judging, judge = plan.benchmark.judging, plan.judges[rubric.name]
+    if judging is None or sends_nothing(judge.judge.judge, judge.request):
         return ()
-    turns, shown = _answered_rounds(plan, episode), 0.0
-    user_tokens = _user_tokens(plan, episode)
-    scripted, tokens = plan.dialog(episode).scripted_answers, list[float]()
-    for turn in sorted({*turns, *scripted}):
-        shown += user_tokens.get(turn, TOKENS_PER_ANSWER)
-        shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
-        if turn in turns:
-            tokens.append(prompt_tokens + shown)
-    return tokens if rubric.scope == "turn" else [prompt_tokens + shown]
+    request = JudgeRequest(
+        rubric=rubric.name,
+        problem=plan.problems[episode.problem_id],
+        dialog=plan.dialog(episode),
+        episode=_assumed_episode(plan, episode),
+        options=plan.options,
+    )
+    return [_tokens_of(rubric.with_form(run.messages)) for run in judging.judge_runs(request)]
 
 
-def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
-    """Return the tokens of each round's user message, for rounds whose message is in the dialog."""
+def _assumed_episode(plan: RunPlan, episode: WantedEpisode) -> Episode:
+    """Return a dialogue of the usual length, with placeholders for texts that are not known."""
+    spec, scripted = plan.spec, plan.dialog(episode).scripted_answers
+    texts, steps = _user_texts(plan, episode), list[Step]()
+    for turn in sorted({*_answered_rounds(plan, episode), *scripted}):
+        message = texts.get(turn) or _placeholder(TOKENS_PER_ANSWER)
+        answer = scripted[turn] if turn in scripted else _placeholder(_answer_tokens(plan))
+        labels = (SCRIPTED,) if turn in scripted else ()
+        steps.append(Step(turn=turn, role=Role.USER, content=message))
+        steps.append(Step(turn=turn, role=Role.ASSISTANT, content=answer, labels=labels))
+    return Episode(
+        run_id=plan.run_id,
+        benchmark=spec.benchmark,
+        model=spec.label,
+        setting=spec.setting,
+        dataset_version=spec.dataset_version,
+        **{name: getattr(episode, name) for name in _EPISODE_FIELDS},
+        attempt=1,
+        stop_reason=StopReason.FINISHED,
+        started_at="",
+        finished_at="",
+        steps=tuple(steps),
+    )
+
+
+def _placeholder(tokens: float) -> str:
+    return "text" * round(tokens)
+
+
+def _user_texts(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, str]:
+    """Return the user message of each round whose message is in the dialog."""
     texts = plan.benchmark.play.user_texts(plan.dialog(episode), plan.options)
     rounds = [turn.turn for turn in plan.dialog(episode).turns if turn.role is Role.USER]
-    return {turn: _tokens(text) for turn, text in zip(rounds, texts, strict=True)}
+    return dict(zip(rounds, texts, strict=True))
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
@@ -197,36 +231,54 @@ def _assumed_subject(
 ) -> Calls:
     """Return the calls that the subject will make: one for each round without an answer.
 
-    The setting defines how much history a request contains.
+    The dialogue or else the setting defines how much history a request contains.
     """
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
-    policy = plan.benchmark.setting(plan.spec.setting).history
+    dialog = plan.dialog(episode)
+    policy = (
+        plan.benchmark.play.history(dialog, plan.options)
+        or plan.benchmark.setting(plan.spec.setting).history
+    )
     sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    user_tokens = _user_tokens(plan, episode)
-    scripted, generated = plan.dialog(episode).scripted_answers, _answered_rounds(plan, episode)
+    texts = _user_texts(plan, episode)
+    shown_answers, generated = _shown_answers(dialog, policy), _answered_rounds(plan, episode)
     done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
     history, each, due = (
-        plan.context_length(plan.dialog(episode)) // CHARACTERS_PER_TOKEN,
+        plan.context_length(dialog) // CHARACTERS_PER_TOKEN,
         _answer_tokens(plan),
         Calls(),
     )
     n, observed = _calls_per_turn(plan, len(generated))
-    for n_before, turn in enumerate(sorted({*generated, *scripted})):
-        new = user_tokens.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
+    for n_before, turn in enumerate(sorted({*generated, *dialog.scripted_answers})):
+        reply = _reply_tokens(plan, episode, holds_all=sees_none)
+        new = _tokens(texts[turn]) if turn in texts else reply
         if turn in generated and turn not in done_turns:
             within = n * (n - 1) // 2 * (each + observed) if observed else 0
             due += Calls(n, n * (history + new) + within, n * each)
         if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
             answer_tokens = (
-                _tokens(scripted[turn])
-                if turn in scripted
+                _tokens(shown_answers[turn])
+                if turn in shown_answers
                 else n * (each + observed)
                 if observed
                 else each
             )
-            history += new + answer_tokens
+            is_shown = not n_before or policy is not HistoryPolicy.UPSTREAM_V0
+            history += new + (answer_tokens if is_shown else 0)
     return due
+
+
+def _shown_answers(dialog: Dialog, policy: HistoryPolicy) -> Mapping[int, str]:
+    """Return the answers in later prompts that are known before the dialogue, by round."""
+    if policy is not HistoryPolicy.REFERENCE:
+        return dialog.scripted_answers
+    answers = {
+        turn.turn: turn.content if turn.reference is None else turn.reference
+        for turn in dialog.turns
+        if turn.role is Role.ASSISTANT
+    }
+    return {turn: answer for turn, answer in answers.items() if answer is not None}
 
 
 def _calls_per_turn(plan: RunPlan, n_turns: int) -> tuple[int, int]:
@@ -304,8 +356,8 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
     """
     if not holds_all:
         return TOKENS_PER_ANSWER
-    first = next(iter(_user_tokens(plan, episode).values()))
-    return first + _answer_tokens(plan) + TOKENS_PER_ANSWER
+    first = next(iter(_user_texts(plan, episode).values()))
+    return _tokens(first) + _answer_tokens(plan) + TOKENS_PER_ANSWER
 
 
 def simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Resources, trees_below_resources
-from tasks.benchmarks.codeif.cast import cast, planned_texts
+from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
@@ -81,7 +81,7 @@ BENCHMARK = Benchmark(
         trees_below_resources(source_of, fits),
         self_test=self_test,
     ),
-    play=Play(cast=cast, user_texts=planned_texts),
+    play=Play(cast=cast, user_texts=planned_texts, history=history_of),
     programs=Programs(
         test_runs=test_runs,
         limits=Limits(cpu_s=3.0, wall_s=20.0),

@@ -17,7 +17,6 @@ from tasks.benchmarks.codeif.settings import (
     PROMPTS,
     REVIEW_PROMPTS,
     SETTINGS,
-    STATIC,
     most_rounds,
     reviewed_instructions,
 )
@@ -43,11 +42,7 @@ def cast(request: CastRequest) -> Cast:
         )
     if request.setting == DYNAMIC:
         return _dynamic(request)
-    history = (
-        HistoryPolicy(request.options[HISTORY])
-        if request.setting == STATIC
-        else SETTINGS[request.setting].history
-    )
+    history = history_of(request.dialog, request.options) or SETTINGS[request.setting].history
     texts = planned_texts(request.dialog, request.options)
     return Cast(
         subject=request.subject_seat(history),
@@ -55,6 +50,11 @@ def cast(request: CastRequest) -> Cast:
         # One more than the number of texts, so that the user ends the dialogue, not the limit.
         max_turns=len(texts) + 1,
     )
+
+
+def history_of(dialog: Dialog, options: Options) -> HistoryPolicy | None:
+    """Return the history that an option selects; None if the setting has no such option."""
+    return HistoryPolicy(options[HISTORY]) if HISTORY in options else None
 
 
 def _dynamic(request: CastRequest) -> Cast:

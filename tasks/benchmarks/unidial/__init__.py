@@ -9,7 +9,7 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Play
 from tasks.benchmarks.templates import Texts, Wording, owner_of
-from tasks.benchmarks.unidial.cast import cast
+from tasks.benchmarks.unidial.cast import cast, history_of
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
@@ -73,7 +73,7 @@ BENCHMARK = Benchmark(
         public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
-    play=Play(cast=cast, gold_answer=gold_answer),
+    play=Play(cast=cast, gold_answer=gold_answer, history=history_of),
     programs=Programs(test_runs=test_runs),
     judging=Judging(RUBRICS, judge_runs),
     scores=Scores(

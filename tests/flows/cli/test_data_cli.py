@@ -54,6 +54,11 @@ def test_the_table_names_source_licence_and_what_is_not_known(home: Path) -> Non
         "not public",
     ):
         assert part in printed
+    heads = [line.split() for line in printed.splitlines() if line.split()[:1] == ["dataset"]]
+    assert heads
+    assert {tuple(head) for head in heads} == {
+        ("dataset", "source", "licence", "rows", "size", "sha256", "here")
+    }
     known = record(home, "humaneval")
     assert (known["licence"], known["rows"], known["bytes"]) == ("MIT", 164, 44877)
     assert (known["here"], known["staged"], known["fetched"]) == ("absent", 0, None)

@@ -6,8 +6,6 @@ is kept here.
 """
 
 import json
-import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +21,8 @@ from tasks.benchmarks.unidial.datasets.multi_if import NAMES
 from tasks.metrics.registry import Metric
 from tasks.metrics.verifiable_instructions import instruction_following, instruction_following_loose
 from tasks.metrics.written_language import language_of, n_sentences, n_words
-from tests.fixtures.clone import M_IFEVAL, MULTI_IF, load_module
+from tests.fixtures.clone import M_IFEVAL, MULTI_IF
+from tests.fixtures.multi_if import load_checks
 from tests.tasks.metrics.test_verifiable_instructions import CHINESE, HINDI, JAPANESE, THAI
 
 N_MODELS, N_VERDICTS = 17, 14_109
@@ -74,8 +73,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def reason(verdict: Verdict) -> str:
+def reason(verdict: Verdict, reading: str) -> str:
     """Name what makes us differ from an official verdict; empty where nothing that we know does."""
+    texts = loosened(verdict.answer) if reading == "loose" else [verdict.answer]
     if (
         verdict.instruction == "keywords:letter_frequency"
         and not verdict.arguments["letter"].isalpha()
@@ -83,7 +83,9 @@ def reason(verdict: Verdict) -> str:
         return (
             "the official check draws another letter at random where it is given a sign such as #"
         )
-    if verdict.instruction in LANGUAGE and len({is_language(verdict, seed) for seed in SEEDS}) > 1:
+    if verdict.instruction in LANGUAGE and any(
+        len({is_language(text, verdict, seed) for seed in SEEDS}) > 1 for text in texts
+    ):
         return "langdetect without a seed gives either language"
     if verdict.instruction == "length_constraints:number_sentences":
         return "the official count needs a trained model, which is downloaded"
@@ -92,10 +94,17 @@ def reason(verdict: Verdict) -> str:
     return ""
 
 
-def is_language(verdict: Verdict, seed: int) -> bool:
+def loosened(answer: str) -> list[str]:
+    """The texts of the loose reading in which something is said."""
+    lines = answer.split("\n")
+    parts = ["\n".join(left).strip() for left in (lines, lines[1:], lines[:-1], lines[1:-1])]
+    return [text for part in parts for text in (part, part.replace("*", "")) if text]
+
+
+def is_language(text: str, verdict: Verdict, seed: int) -> bool:
     factory().set_seed(seed)
     detector = factory().create()
-    detector.append(verdict.answer)
+    detector.append(text)
     return detector.detect() == verdict.arguments.get("language", "en")
 
 
@@ -127,30 +136,14 @@ def test_we_agree_with_official_verdicts_and_each_difference_has_its_reason(
         if metric(one.answer, one.instruction, one.arguments) != float(one.is_followed)
     ]
     assert len(differing) <= (1 - ENOUGH) * len(found)
-    if reading == "strict":
-        reasons = Counter((one.instruction, reason(one)) for one in differing)
-        assert not [name for name, why in reasons if not why]
+    reasons = Counter((one.instruction, reason(one, reading)) for one in differing)
+    assert not [name for name, why in reasons if not why]
 
 
 @pytest.fixture
 def multi_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Multi-IF's checks, with a seed. Its tokenizer of NLTK's is a regular expression."""
-    monkeypatch.setattr(DetectorFactory, "seed", 0)
-    nltk = ModuleType("nltk")
-    tokenizer = type(
-        "RegexpTokenizer",
-        (),
-        {"__init__": lambda self, pattern: None, "tokenize": lambda self, text: regexp(text)},
-    )
-    monkeypatch.setattr(
-        nltk, "tokenize", type("tokenize", (), {"RegexpTokenizer": tokenizer}), raising=False
-    )
-    monkeypatch.setitem(sys.modules, "nltk", nltk)
-    return load_module(MULTI_IF.extract(tmp_path, "ifeval.py") / "ifeval.py", monkeypatch)
-
-
-def regexp(text: str) -> list[str]:
-    return re.findall(r"\w+", text)
+    """Multi-IF's checks."""
+    return load_checks(tmp_path, monkeypatch)
 
 
 def follows(check: Any, text: str, relation: str, **count: int) -> bool:

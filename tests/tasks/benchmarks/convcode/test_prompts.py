@@ -2,6 +2,7 @@
 that are true.
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tasks.benchmarks.convcode.prompts import (
     prompt_names,
 )
 from tasks.language.prompt import placeholders
+from tasks.metrics.iterative_generation import mentions_reference
 from tests.own_files import ROOT
 
 DIGESTS = {
@@ -173,3 +175,51 @@ def test_a_program_and_its_output_cannot_imitate_another_part_of_the_prompt() ->
     ):
         assert f" begin]\n{raised.execution}\n[" in prompt.case
         assert " begin]\nNo syntax errors\n[" in prompt.case
+
+
+NAME_OF_THE_REFERENCE = re.compile(
+    r"(?:\b(?:the|a|an|that|this)\s+)?\bsolution\b(?:\s+(?:(?:that|which)\s+is\s+)?known to be right)?",
+    re.IGNORECASE,
+)
+EXPERT_S = tuple(name for name in PROMPT_NAMES if name.startswith("expert"))
+SENTENCES = (
+    "{} counts letters.",
+    "Your program departs from {}.",
+    "{}'s loop ends earlier.",
+    "{}’s loop ends earlier.",
+    "In **{}**, an empty text gives 0.",
+    "Unlike `{}`, yours starts from 1.",
+    "Look at {}:",
+)
+
+
+def names_of_the_reference() -> set[str]:
+    """Every phrase by which an expert's prompts name the reference code, in lower case."""
+    text = "\n".join(PROMPTS[name] for name in EXPERT_S)
+    return {match[0].lower() for match in NAME_OF_THE_REFERENCE.finditer(text)}
+
+
+def test_the_expert_s_prompts_name_the_reference_in_these_ways() -> None:
+    assert names_of_the_reference() == {
+        "a solution",
+        "a solution that is known to be right",
+        "solution known to be right",
+        "the solution",
+    }
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+@pytest.mark.parametrize("form", [str, str.capitalize, str.upper])
+def test_each_name_of_the_reference_counts_as_a_mention(form: Any, sentence: str) -> None:
+    told = [sentence.format(form(name)) for name in sorted(names_of_the_reference())]
+    assert [text for text in told if mentions_reference(text) == 0] == []
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERT_S if "example" in name])
+def test_an_example_s_reasoning_names_the_reference_and_its_feedback_does_not(name: str) -> None:
+    reasoning, _, feedback = PROMPTS[name].partition("\nReasoning: ")[2].partition("\nFeedback: ")
+    sentences = re.split(r"(?<=[.:])\s", reasoning)
+    about = [text for text in sentences if NAME_OF_THE_REFERENCE.search(text)]
+    assert about
+    assert [text for text in about if mentions_reference(text) == 0] == []
+    assert mentions_reference(feedback) == 0

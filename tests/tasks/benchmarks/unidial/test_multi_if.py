@@ -2,10 +2,15 @@
 
 import csv
 import json
+from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 
+from tests.fixtures.clone import MULTI_IF
+from tests.fixtures.multi_if import load_accuracies
 from tests.flows.parley_command import ask, parley
 
 pytestmark = pytest.mark.slow
@@ -85,6 +90,28 @@ def test_accuracies_by_turn_and_language(run: Path, tmp_path: Path) -> None:
             for row in csv.DictReader(file)
         }
     assert found == FIGURES
+
+
+@MULTI_IF.needed
+def test_accuracies_are_those_of_multi_if_s_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authors = load_accuracies(tmp_path, monkeypatch)
+    strict, loose = defaultdict[Any, list[Any]](list), defaultdict[Any, list[Any]](list)
+    for (language, asked), answers in zip(DIALOGUES.items(), ANSWERS, strict=True):
+        for turn, (instructions, response) in enumerate(zip(asked, answers, strict=True), 1):
+            names, arguments = zip(*instructions, strict=True)
+            row = {"response": response, "instruction_id_list": names, "kwargs": arguments}
+            for place in ((language, f"{turn}"), ("all", f"{turn}")):
+                strict[place].append(authors.gen_acc_strict(row))
+                loose[place].append(authors.gen_acc_loose(row))
+    accuracies = {
+        place: (*authors.parse_result(strict[place]), *authors.parse_result(loose[place]))
+        for place in strict
+    }
+    assert {
+        place: (len(strict[place]), *shares, fmean(shares)) for place, shares in accuracies.items()
+    } == FIGURES
 
 
 def test_pooled_figures_hold_the_strict_reading_alone(run: Path) -> None:

@@ -1,8 +1,8 @@
 """HippoRAG 2 beside its authors' own code: linking, seeds, edges and ranks of random graphs.
 
 `PARLEY_HIPPORAG` names a clone of OSU-NLP-Group/HippoRAG (public); nothing of it is kept here. Its
-methods run on a graph that solves the walk's equation directly, in the place of igraph, and on
-stores that hold the test's own vectors.
+methods run on a graph that solves the walk's equation directly, in the place of igraph, on stores
+that hold the test's own vectors, and with sets that keep their order.
 """
 
 import ast
@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +113,23 @@ class Store:
         return {name: self.rows[name] for name in names}
 
 
+class InOrder(dict[Any, None]):
+    """A set in order of insertion.
+
+    Where entities weigh the same, their code goes on with those that come first in a set of
+    strings, which differ from process to process.
+    """
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__(dict.fromkeys(items))
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+    def union(self, other: Iterable[Any]) -> "InOrder":
+        return InOrder((*self, *other))
+
+
 def nearest(
     query_ids: Sequence[str],
     key_ids: Sequence[str],
@@ -163,6 +180,7 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         known | {"md5": __import__("hashlib").md5},
         known,
     )
+    known["set"] = InOrder
     run_parts(source / "HippoRAG.py", METHODS, known, known)
     run_parts(source / "rerank.py", ("rerank",), known, known)
     return SimpleNamespace(
