@@ -19,6 +19,7 @@ from flows.night.session import Session
 from flows.night.stages import Stages
 from flows.orchestration.inner_flows import numbered
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
+from schemas.lake.records import utc_now
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.driver.run_queue import QueuedRun, only_run
@@ -26,7 +27,6 @@ from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport, finished_report, keep_comparison_rule
 from tasks.planning.request import EvaluationRequest
-from tasks.storage.clock import utc_now
 
 
 def evaluate_model(

@@ -40,12 +40,12 @@ from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
+from schemas.lake.records import utc_now
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
 from tasks.driver.run_queue import QueuedRun
 from tasks.planning.reporting.report import RunReport, as_published, works
 from tasks.planning.request import EvaluationRequest, key_names
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home, find_home, naming_full_disk
 
 _log = logging.getLogger("parley.nightly")

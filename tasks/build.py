@@ -9,7 +9,7 @@ from prefect import task
 from schemas.errors import ParleyError, UsageError
 from schemas.outside.display import plain_line
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.benchmarks.construction import Constructed, ConstructionRequest
+from tasks.benchmarks.advanced import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
 from tasks.driver.own_loop import OwnLoop
 from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book

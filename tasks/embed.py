@@ -9,7 +9,7 @@ from prefect import task
 
 from schemas.errors import BudgetSpent
 from schemas.run import EmbedderIdentity
-from tasks.benchmarks.scores import ScoreRequest
+from tasks.benchmarks.contract import ScoreRequest
 from tasks.cache_policy import OPTIONS
 from tasks.driver.embed_ahead import opened_vectors
 from tasks.language.access import ModelAccess

@@ -48,7 +48,7 @@ TOP_LEVEL = {
     ),
 }
 MAX_LINES = 400
-BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/__init__.py")))
+BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/data.yaml")))
 REGISTRY = "tasks/benchmarks/registry.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")
 PYTHON = tuple(path for path in own_files() if path.suffix == ".py")

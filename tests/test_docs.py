@@ -14,7 +14,7 @@ import pytest
 from schemas.lake.tables import TABLES
 from tasks.metrics.registry import METRICS
 from tests.documentation import generate, generated_pages
-from tests.own_files import ROOT
+from tests.own_files import ROOT, own_files, relative
 from tests.test_readme import command_tree
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
@@ -146,6 +146,24 @@ def test_every_module_of_the_architecture_exists() -> None:
         for name, path in paths.items()
         if not path.is_dir() and not path.with_suffix(".py").is_file()
     ] == []
+
+
+def test_every_module_that_a_readme_names_exists() -> None:
+    paths = [f"/{relative(path)}" for path in own_files()]
+    named = {
+        (relative(readme), name)
+        for readme in own_files()
+        if readme.name == "README.md"
+        for name in re.findall(r"`((?:[\w.]+/)*\w+\.py)`", readme.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 150
+    missing = [
+        (readme, name)
+        for readme, name in sorted(named)
+        if not any(path.endswith(f"/{name.replace('../', '')}") for path in paths)
+        and Path(name).name not in ("NAME.py", "runtests.py")  # a placeholder, and Django's runner
+    ]
+    assert missing == []
 
 
 def test_every_decision_has_a_number_a_title_and_a_status() -> None:

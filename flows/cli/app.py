@@ -14,10 +14,8 @@ import typer
 from typer._click.exceptions import ClickException
 
 from flows.cli.commands import build as cli_build
-from flows.cli.commands import checkpoints as cli_checkpoints
 from flows.cli.commands import data as cli_data
 from flows.cli.commands import datasets as cli_datasets
-from flows.cli.commands import demo as cli_demo
 from flows.cli.commands import models as cli_models
 from flows.cli.commands import nightly as cli_nightly
 from flows.cli.commands import read as cli_read
@@ -40,13 +38,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-cli_demo.add_to(app)
+app.command("demo")(cli_nightly.demo)
 cli_run.add_to(app)
-cli_nightly.add_to(app)
+app.command("nightly")(cli_nightly.nightly)
 cli_data.add_to(app)
 cli_datasets.add_to(app)
 cli_build.add_to(app)
-cli_checkpoints.add_to(app)
+app.command("checkpoints")(cli_nightly.checkpoints)
 cli_models.add_to(app)
 cli_read.add_to(app)
 cli_upkeep.add_to(app)

@@ -7,8 +7,8 @@ from sandbox import registry as sandboxes
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep
 from sandbox.calibration.measuring import Measurement, measure
 from sandbox.calibration.references import bundled_references, read_references
+from schemas.lake.records import utc_now
 from schemas.run import Limits
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 
 

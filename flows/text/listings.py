@@ -133,7 +133,7 @@ def _agents(_home: Home) -> Rows:
 
 
 def _builds(_home: Home) -> Rows:
-    from tasks.benchmarks.known_builds import builds, constructions, layouts
+    from tasks.benchmarks.registry import builds, constructions, layouts
 
     rows = [
         (name, f"runs of {', '.join(build.settings)}", "", build.help)

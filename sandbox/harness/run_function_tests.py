@@ -53,7 +53,7 @@ if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # Without `-P`, which older Pythons lack, Python puts a script's folder there.
 
 RUNS_AS_FIRST_PROCESS = True
-"""Flag for `zygote.py`: `main` may run in the first process of a pid namespace, because the
+"""Flag for `zygote/zygote.py`: `main` may run in the first process of a pid namespace, because the
 candidate never runs in it."""
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:

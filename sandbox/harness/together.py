@@ -6,15 +6,19 @@ before the next child begins. If a child left a process or a port in TIME_WAIT, 
 messages, no further child begins. For each child the report has a record with its outcome, and a
 record with one letter for each unit of its tests (passed or failed). If a child failed only because
 of its tests, the report also has a record for each unit and a record of the child's end.
+
+The files that a run may write are saved after the code. The module is trusted, and runs in the
+supervisor, which no program of the run can access. It defines no class, for the reason in
+`run_function_tests.py`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 
 from children import OF_PARENT
-from scratch import restore, saved_entries
 from sealed_channel import (
     NOISE,
     TO_PROGRAM,
@@ -38,6 +42,8 @@ _FIONREAD = 0x541B
 because importing termios would cost each run time.
 """
 _KEY_BYTES, _LONGEST_DETAIL, _ALL_DETAILS = 16, 1 << 14, 150_000
+_PLACES = (".", "/tmp", "/dev/shm")
+_MOST_FILES, _MOST_BYTES = 200, 4 << 20
 
 
 def conversation_with_children(
@@ -183,14 +189,14 @@ def conversation_with_children(
 
 def _left_by_code() -> dict[str, Any] | None:
     try:
-        return saved_entries()
+        return _saved_entries()
     except OSError:
         return None
 
 
 def _is_restored(files: dict[str, Any]) -> bool:
     try:
-        restore(files)
+        _restore(files)
     except OSError:
         return False
     return True
@@ -206,3 +212,102 @@ def _are_ports_free() -> bool:
             return " tw 0 " in file.read()
     except OSError:
         return False
+
+
+def _saved_entries() -> dict[str, Any] | None:
+    """Return each file and folder of this user by path, files with their content.
+
+    Return None if they are too many or too large, or if there are links or other special entries.
+    """
+    entries: dict[str, Any] = {}
+    n_bytes = 0
+    for path, state in _entries():
+        if stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
+            n_bytes += state.st_size
+        elif not stat.S_ISDIR(state.st_mode) or state.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            return None
+        if n_bytes > _MOST_BYTES or len(entries) == _MOST_FILES:
+            return None
+        entries[path] = (_looks(state), None if stat.S_ISDIR(state.st_mode) else _read(path))
+    return entries
+
+
+def _restore(before: dict[str, Any]) -> None:
+    """Restore the saved files and folders.
+
+    Raises:
+        OSError: something cannot be restored.
+    """
+    entries = _entries()
+    if {path: _looks(state) for path, state in entries} == {
+        path: looks for path, (looks, _) in before.items()
+    }:
+        return
+    # Reversed, because the content of a folder must be removed before the folder.
+    for path, state in reversed(entries):
+        looks, _ = before.get(path, (None, None))
+        if looks is None or stat.S_IFMT(looks[0]) != stat.S_IFMT(state.st_mode):
+            (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(path)
+    now = {path: _looks(state) for path, state in _entries()}
+    for path, (looks, content) in before.items():
+        if now.get(path) != looks:
+            _write(path, looks, content)
+            before[path] = (_looks(os.lstat(path)), content)
+
+
+def _entries() -> list[tuple[str, os.stat_result]]:
+    """Return all entries that this user made in the writable folders, a folder before its content.
+
+    Inaccessible folders are made accessible first.
+    """
+    entries: list[tuple[str, os.stat_result]] = []
+    for place in _PLACES:
+        device, unseen = os.stat(place).st_dev, [place]
+        for folder in unseen:
+            for name in os.listdir(folder):
+                path = f"{folder}/{name}"
+                state = os.lstat(path)
+                # Such an entry belongs to the sandbox, and is read-only.
+                if state.st_dev != device or state.st_uid != os.getuid():
+                    continue
+                entries.append((path, state))
+                if stat.S_ISDIR(state.st_mode):
+                    if state.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                        os.chmod(path, stat.S_IRWXU)
+                    unseen.append(path)
+    return entries
+
+
+def _looks(state: os.stat_result) -> tuple[int, ...]:
+    if stat.S_ISDIR(state.st_mode):
+        return (state.st_mode,)
+    return state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def _read(path: str) -> bytes:
+    descriptor, pieces = os.open(path, os.O_RDONLY | os.O_NOFOLLOW), b""
+    try:
+        while piece := os.read(descriptor, 1 << 20):
+            pieces += piece
+    finally:
+        os.close(descriptor)
+    return pieces
+
+
+def _write(path: str, looks: tuple[int, ...], content: bytes | None) -> None:
+    mode = stat.S_IMODE(looks[0])
+    if content is None:
+        if not os.path.isdir(path):
+            os.mkdir(path)
+        os.chmod(path, mode)
+        return
+    if os.path.lexists(path):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+        os.fchmod(descriptor, mode)
+        os.utime(descriptor, ns=(looks[2], looks[2]))
+    finally:
+        os.close(descriptor)

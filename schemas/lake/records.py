@@ -3,6 +3,7 @@
 Each class is a row of its table. No id contains them.
 """
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import Field
@@ -12,6 +13,11 @@ from schemas.night.budget import CapSpent
 from schemas.night.work import RunWork
 
 RunStatus = Literal["finished", "withheld", "incomplete"]
+
+
+def utc_now() -> str:
+    """Return the present time as records contain it: UTC, ISO 8601, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class RoleSampling(Frozen):

@@ -1,30 +1,40 @@
-"""Optional parts of a benchmark: simulated users, resources besides the data, and judges.
+"""Optional parts of a benchmark: simulated users, judges, resources, and constructed datasets.
 
-A benchmark imports `Play`, `Judging`, `Resources` and their parts from here. Tables and files of
-results are in `tasks.benchmarks.results`, texts that `--templates` replaces in `templates`, and
-datasets built by a benchmark in `construction`.
+A benchmark imports `Play`, `Judging`, `Resources`, `Construction` and their parts from here.
+Resources are what rows need besides their data. A construction is a dataset that `parley build`
+makes by model calls and programs. Tables and files of results are in `tasks.benchmarks.results`,
+and texts that `--templates` replaces in `templates`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas.dialog import Dialog, Turn
+from schemas.dialog import MISSING, Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
+from schemas.run import Limits, Sampling
 from schemas.verdict import TestVerdict
-from tasks.benchmarks.data import Staged
 from tasks.benchmarks.results import Recordings as Recordings
 from tasks.benchmarks.results import Results as Results
 from tasks.benchmarks.setting import CastRequest as CastRequest
-from tasks.benchmarks.setting import Options
+from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.setting import Play as Play
 from tasks.benchmarks.setting import fenced_reference as fenced_reference
 from tasks.benchmarks.setting import scripted_chat as scripted_chat
-from tasks.dialogue.tools import WantedProgram
-from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.benchmarks.staging import Staged
+from tasks.dialogue.tools import ProgramRunner, WantedProgram
+from tasks.judging.rubric import JudgeRun, RatingScale, Rubric, Scales
+from tasks.language.chat_model import ChatModel, ChatRequest, Message
+from tasks.storage.files.source_trees import TreeDigests, tree_digests
 from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import TextVectors
+
+Cell = str | int | float | bool | None
+"""Cell of a construction's review sheet."""
 
 
 @dataclass(frozen=True)
@@ -120,3 +130,194 @@ class Resources:
     """
     self_test: SelfTest | None = None
     """Function that returns tests which show, before any request, that programs can pass."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Location of the files in which a dialog's programs run."""
+
+    resource: str
+    """Name of the benchmark's resource."""
+    folder: str
+    """Folder of the files, relative to the resource's folder."""
+    packages: str = ""
+    """Subfolder with installed packages, which are identified by name and version."""
+
+
+class FindSource(Protocol):
+    """Function that returns the location of a dialog's files, or None if it needs none."""
+
+    def __call__(self, dialog: Dialog) -> Source | None: ...
+
+
+class FitsSource(Protocol):
+    """Function that checks if a dialog's programs can run in a folder's files.
+
+    Another release may lack the files that the programs change.
+    """
+
+    def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
+
+
+def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
+    """Return a `Resolve` hook that adds to each dialog the digests of its files.
+
+    The files stay in the resource's folder. A dialog whose files are missing or unsuitable is
+    marked: it is not requested, and its scores are unscored for that reason.
+    """
+
+    def resolve(
+        staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
+        digests_by_source: dict[Source, TreeDigests | None] = {}
+
+        def with_tree(dialog: Dialog) -> Dialog:
+            location = source_of(dialog)
+            if location is None:
+                return dialog
+            folder = (
+                resources[location.resource] / location.folder
+                if location.resource in resources
+                else None
+            )
+            if location not in digests_by_source:
+                digests_by_source[location] = (
+                    tree_digests(folder, location.packages)
+                    if folder is not None and folder.is_dir()
+                    else None
+                )
+            digests = digests_by_source[location]
+            if digests is None or folder is None or not fits(dialog, folder):
+                return dialog.with_tree(MISSING)
+            return dialog.with_tree(digests.source, digests.packages)
+
+        return replace(staged, dialogs=map(with_tree, staged.dialogs))
+
+    return resolve
+
+
+@dataclass(frozen=True)
+class Role:
+    """Role of one model in a construction."""
+
+    help: str
+    sampling: Sampling = field(default_factory=Sampling)
+    """Sampling of the model's answers, which is part of the build's id."""
+
+
+@dataclass(frozen=True)
+class ConstructionRequest:
+    """Inputs of a construction. Answers and verdicts in the cache are reused."""
+
+    staged: Staged
+    """Rows to start from. With `--limit N`, only the first N problems."""
+    models: Mapping[str, ChatModel]
+    """Model of each role. Equal requests are sent once, so another answer needs another seed."""
+    sampling: Mapping[str, Sampling]
+    options: Options
+    programs: ProgramRunner
+    """Runner for programs, if the construction has `runs_programs`."""
+    embedder: "TextVectors | None" = None
+    """Embedder, if the construction has `needs_embedder`."""
+    limit: int | None = None
+    """Value of `--limit`, or None."""
+    resources: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Folders that the rows need, by name. The rows' digests cover their content."""
+
+    def question(
+        self,
+        role: str,
+        *messages: Message,
+        problem_id: str = "",
+        turn: int = 1,
+        sample: int = 0,
+        answer_schema: Mapping[str, Any] | None = None,
+    ) -> ChatRequest:
+        """Return a request with the role's model and sampling, and with `sample` as seed."""
+        return ChatRequest(
+            messages=messages,
+            sampling=self.sampling[role],
+            seed=sample,
+            problem_id=problem_id,
+            turn=turn,
+            sample=sample,
+            answer_schema=answer_schema,
+        )
+
+
+@dataclass(frozen=True)
+class Review:
+    """Review sheet for human raters.
+
+    A sheet whose columns are `episode_id` (first, unique per row), `rubric`, `rater` (empty) and
+    `value:DIMENSION` (empty) can be filled in and passed to `parley import ratings`.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Cell]]
+    scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
+    """Scale of the ratings in each dimension, by the dimension's name."""
+
+    @property
+    def rubric_scales(self) -> Scales:
+        """Return the scales by rubric. The sheet's rows name the rubric."""
+        place = self.columns.index("rubric") if self.scales else 0
+        return {str(row[place]): self.scales for row in self.rows} if self.scales else {}
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids by which ratings refer to rows. Empty if the sheet collects no ratings."""
+        return (
+            tuple(str(row[0]) for row in self.rows) if self.columns[:1] == ("episode_id",) else ()
+        )
+
+
+@dataclass(frozen=True)
+class Constructed:
+    """Result of a construction."""
+
+    files: Mapping[str, str | bytes]
+    """Content of each file in the benchmark's native format, by file name without folders."""
+    review: Review
+
+
+class Construct(Protocol):
+    """Function that makes the files of a build.
+
+    Equal data must lead to equal requests in every run, so that an interrupted build can resume
+    from the cache.
+    """
+
+    async def __call__(self, request: ConstructionRequest) -> Constructed: ...
+
+
+class EstimateCalls(Protocol):
+    """Function that counts the calls of each role before anything is started or requested."""
+
+    def __call__(self, *, staged: Staged, options: Options) -> Mapping[str, int]:
+        """Return the number of calls by role. Raise ConfigError if required data are missing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Construction:
+    """Dataset that `parley build <benchmark>-<name>` makes from staged rows."""
+
+    help: str
+    roles: Mapping[str, Role]
+    """Roles of the models.
+
+    `--model SPEC` sets the role `model`, `--judge SPEC` the role `judge`, and `--model ROLE=SPEC`
+    any role.
+    """
+    construct: Construct
+    estimate: EstimateCalls
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Text of every prompt by name. The build's id covers them."""
+    options: tuple[Option, ...] = ()
+    runs_programs: bool = False
+    limits: Limits | None = None
+    """Limits of the construction's programs. None means the benchmark's limits."""
+    needs_embedder: bool = False
+    dataset_version: str | None = None
+    """Dataset version to build from if the command names none. None: the benchmark's default."""

@@ -1,29 +1,34 @@
 """Benchmarks by name: built-in ones, plug-ins, and files named on the command line.
 
-Plug-ins use the entry point group `parley.benchmarks`.
+Plug-ins use the entry point group `parley.benchmarks`. `builds`, `layouts` and `constructions` are
+all that `parley build` can make. This module imports nothing that reads files, so that these lists
+appear without delay.
 """
 
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.registry import Registry
 
 if TYPE_CHECKING:
+    from tasks.benchmarks.advanced import Construction
     from tasks.benchmarks.contract import Benchmark
+    from tasks.benchmarks.results import Build, Layout
 
 FILES_VARIABLE = "PARLEY_BENCHMARKS"
 """Environment variable with the files of benchmarks, separated as in PATH.
 
 The workers of a run inherit it.
 """
+Part = TypeVar("Part")
 _FILE = re.compile(r"(?P<path>.+\.py)(:(?P<setting>[\w-]+))?")
 
 
@@ -132,3 +137,29 @@ def _import_fault(path: Path, error: Exception) -> str:
         f"{place}: the file cannot be imported: {type(error).__name__}: {error}. "
         f"`python {path}` shows where it fails"
     )
+
+
+def builds() -> "dict[str, tuple[Benchmark, Build]]":
+    """Return every benchmark's builds by command-line name."""
+    return _by_command_name(lambda benchmark: benchmark.results.builds)
+
+
+def layouts() -> "dict[str, Layout]":
+    """Return every benchmark's layouts by command-line name."""
+    found = _by_command_name(lambda benchmark: benchmark.results.layouts)
+    return {name: layout for name, (_, layout) in found.items()}
+
+
+def constructions() -> "dict[str, tuple[Benchmark, Construction]]":
+    """Map each NAME of `parley build NAME` to its benchmark and its construction of a dataset."""
+    return _by_command_name(lambda benchmark: benchmark.constructions)
+
+
+def _by_command_name(
+    parts_of: "Callable[[Benchmark], Mapping[str, Part]]",
+) -> "dict[str, tuple[Benchmark, Part]]":
+    return {
+        f"{benchmark.name}-{name}": (benchmark, part)
+        for benchmark in map(BENCHMARKS.load, BENCHMARKS.names())
+        for name, part in parts_of(benchmark).items()
+    }

@@ -1,18 +1,199 @@
-"""Collection of staged problems and dialogs, and of quarantined rows with their reasons."""
+"""Data of a benchmark: where its raw files are, and its staged problems and dialogs.
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+`Staging` collects staged rows, and quarantined rows with their reasons.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from schemas.dialog import MISSING, Context, Dialog
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
+from schemas.dialog import Context, Dialog, dataset_digest
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem, QuarantinedRow
-from tasks.benchmarks.advanced import Resolve
-from tasks.benchmarks.data import Staged
 from tasks.benchmarks.raw_rows import BadRow, Fault, Line, nothing_read, quarantined_row
-from tasks.storage.files.source_trees import TreeDigests, tree_digests
-from tasks.storage.home import Home
+from tasks.benchmarks.setting import Option, Options
+
+if TYPE_CHECKING:
+    from schemas.lake.packed_rows import PackedRows
+
+
+class GradeRoute(Frozen):
+    """Rows of one project that are graded by one runner on one Python version."""
+
+    project: str
+    versions: tuple[str, ...]
+    """Versions of the project. More than one if the version of a row is not known exactly."""
+    python: str
+    """Python version on which upstream runs the tests. Empty if unknown."""
+    runner: str
+    """Program that runs the tests. Empty if unknown."""
+    command: tuple[str, ...] = ()
+    """Arguments of the runner before the test names. Empty for pytest."""
+    problem_ids: tuple[str, ...]
+    exceptions: Mapping[str, str] = Field(default_factory=dict)
+    """Reason why a row cannot be graded in a sandbox without a network, by problem id."""
+
+    @property
+    def n_gradable(self) -> int:
+        """Return the number of rows that can be graded this way."""
+        return len(self.problem_ids) - len(self.exceptions)
+
+
+class GradeRoutes(Protocol):
+    """Function that lists how the rows of a dataset are graded. It uses no network."""
+
+    def __call__(self, dataset: str, source: Path | None) -> Sequence[GradeRoute] | None:
+        """Return the routes of all rows by project; None if they depend on files that are missing.
+
+        Args:
+            dataset: Name of the public dataset.
+            source: Folder with its files. None if they are not on this machine.
+
+        Raises:
+            SourceUnreadable: The files hold no readable row.
+        """
+        ...
+
+
+@dataclass(frozen=True, init=False)
+class Staged:
+    """Rows of one staged source. Dialogs and problems are packed to save memory.
+
+    `len(problems) + len(quarantined) == n_input` always holds.
+    """
+
+    dialogs: "PackedRows[Dialog]"
+    problems: "PackedRows[Problem]"
+    quarantined: tuple[QuarantinedRow, ...]
+    n_input: int
+    contexts: tuple[Context, ...] = ()
+    """Shared contexts before dialogs (`Dialog.context_id`). Empty for rows read from the lake."""
+
+    def __init__(
+        self,
+        dialogs: Iterable[Dialog],
+        problems: Iterable[Problem],
+        quarantined: tuple[QuarantinedRow, ...],
+        n_input: int,
+        contexts: tuple[Context, ...] = (),
+    ) -> None:
+        from schemas.lake.packed_rows import PackedRows  # slow import
+
+        object.__setattr__(self, "dialogs", PackedRows.of("dialogs", dialogs))
+        object.__setattr__(self, "problems", PackedRows.of("problems", problems))
+        object.__setattr__(self, "quarantined", quarantined)
+        object.__setattr__(self, "n_input", n_input)
+        object.__setattr__(self, "contexts", contexts)
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the digest of all dialog rows and trees, which names their part in the lake."""
+        return dataset_digest(self.dialogs)
+
+
+class Stage(Protocol):
+    """Function that turns raw files into rows."""
+
+    def __call__(self, source: Path, dataset_version: str) -> Staged:
+        """Read a file or folder. Raise SourceUnreadable if no row can be read."""
+        ...
+
+
+class Plays(Protocol):
+    """Function that selects the dialogs of a setting. A run stages and counts no others."""
+
+    def __call__(self, setting: str, dialog: Dialog) -> bool: ...
+
+
+def plays_all(setting: str, dialog: Dialog) -> bool:
+    """Return True, since every setting has every dialog."""
+    return True
+
+
+class Chooses(Protocol):
+    """Function that selects the problems of a run by its options.
+
+    The dialogs of a selection have the same ids as in a run of all problems.
+    """
+
+    def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
+
+
+@dataclass(frozen=True)
+class Data:
+    """Problems of a benchmark and the location of their raw files."""
+
+    stage: Stage
+    sample: Traversable
+    """Bundled sample records in the native format."""
+    versions: tuple[str, ...] = ("sample",)
+    """Dataset versions. `sample` is always one of them."""
+    default_version: str = "sample"
+    bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
+    """Folders of further versions that ship with the benchmark, by version."""
+    plays: Plays = plays_all
+    chooses: Chooses | None = None
+    edition: str = ""
+    """Digest of the question templates in `--templates DIR`. Empty without such templates."""
+    demo: Traversable | None = None
+    """Configuration of a small night on the sample, for `parley demo <benchmark>`."""
+    public: Traversable | None = None
+    """YAML file that declares the public datasets (see `tasks.datasets.public_data`)."""
+    grade_routes: GradeRoutes | None = None
+    """Lists how the rows of a dataset are graded, for `parley data show NAME --routes`."""
+
+
+ALL = "all"
+_FORM = re.compile(r"stratified:(?P<n>[1-9]\d{0,6})(:(?P<seed>\d{1,9}))?")
+
+SAMPLE = Option(
+    name="sample",
+    values=(ALL,),
+    default=ALL,
+    affects="scoring",
+    help="only N problems, proportionally from each stratum, drawn with SEED (default 0)",
+    pattern=_FORM.pattern,
+    pattern_shown="stratified:N[:SEED]",
+)
+"""Option of a run. It is part of the run's id but not of episode ids, so samples share episodes."""
+
+
+def draw_sample(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
+    """Return a sample of the problems in proportion to their strata, by largest remainders.
+
+    If there are no more problems than the sample size, return all.
+
+    Args:
+        sample: Value of `SAMPLE`.
+        strata: Stratum of each problem.
+    """
+    match = _FORM.fullmatch(sample)
+    if match is None or int(match["n"]) >= len(strata):
+        return frozenset(strata)
+    n, seed = int(match["n"]), int(match["seed"] or 0)
+    by_stratum: dict[str, list[str]] = {}
+    for name in _in_order(strata, seed):
+        by_stratum.setdefault(strata[name], []).append(name)
+    quotas = {stratum: n * len(names) // len(strata) for stratum, names in by_stratum.items()}
+    remainders = sorted(by_stratum, key=lambda s: (-(n * len(by_stratum[s]) % len(strata)), s))
+    for stratum in remainders[: n - sum(quotas.values())]:
+        quotas[stratum] += 1
+    return frozenset(
+        name for stratum, names in by_stratum.items() for name in names[: quotas[stratum]]
+    )
+
+
+def _in_order(names: Iterable[str], seed: int) -> list[str]:
+    return sorted(names, key=lambda name: content_id(["stratified", seed, name]))
+
 
 MakeRow = Callable[[], tuple[Problem, Iterable[Dialog]]]
 """Function that makes a problem and its dialogs. Raises BadRow if the row cannot be staged."""
@@ -101,67 +282,3 @@ class Staging:
         return Staged(
             self.dialogs, self.problems, tuple(self.quarantined), self._n_input, tuple(contexts)
         )
-
-
-@dataclass(frozen=True)
-class Source:
-    """Location of the files in which a dialog's programs run."""
-
-    resource: str
-    """Name of the benchmark's resource."""
-    folder: str
-    """Folder of the files, relative to the resource's folder."""
-    packages: str = ""
-    """Subfolder with installed packages, which are identified by name and version."""
-
-
-class FindSource(Protocol):
-    """Function that returns the location of a dialog's files, or None if it needs none."""
-
-    def __call__(self, dialog: Dialog) -> Source | None: ...
-
-
-class FitsSource(Protocol):
-    """Function that checks if a dialog's programs can run in a folder's files.
-
-    Another release may lack the files that the programs change.
-    """
-
-    def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
-
-
-def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
-    """Return a `Resolve` hook that adds to each dialog the digests of its files.
-
-    The files stay in the resource's folder. A dialog whose files are missing or unsuitable is
-    marked: it is not requested, and its scores are unscored for that reason.
-    """
-
-    def resolve(
-        staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
-    ) -> Staged:
-        digests_by_source: dict[Source, TreeDigests | None] = {}
-
-        def with_tree(dialog: Dialog) -> Dialog:
-            location = source_of(dialog)
-            if location is None:
-                return dialog
-            folder = (
-                resources[location.resource] / location.folder
-                if location.resource in resources
-                else None
-            )
-            if location not in digests_by_source:
-                digests_by_source[location] = (
-                    tree_digests(folder, location.packages)
-                    if folder is not None and folder.is_dir()
-                    else None
-                )
-            digests = digests_by_source[location]
-            if digests is None or folder is None or not fits(dialog, folder):
-                return dialog.with_tree(MISSING)
-            return dialog.with_tree(digests.source, digests.packages)
-
-        return replace(staged, dialogs=map(with_tree, staged.dialogs))
-
-    return resolve

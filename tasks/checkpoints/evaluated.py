@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
-from schemas.lake.records import NightRecord, RunRecord
+from schemas.lake.records import NightRecord, RunRecord, utc_now
 from schemas.night.checkpoint import Checkpoint
 from schemas.night.work import FailedRun
 from schemas.run import ModelIdentity, RunSpec
 from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.publishing import released_because
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 

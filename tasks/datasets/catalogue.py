@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from schemas.errors import UnknownName
 from tasks.benchmarks.contract import Benchmark
-from tasks.benchmarks.public_data import FileFacts, HubSource, PublicDataset, Source, read_datasets
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.folders import DataFolders
+from tasks.datasets.public_data import FileFacts, HubSource, PublicDataset, Source, read_datasets
 
 
 def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:

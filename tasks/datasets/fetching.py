@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import DataUnavailable, UsageError
-from tasks.benchmarks.public_data import GitSource, HubSource, PublicDataset, Source
 from tasks.datasets import git, hub, located
 from tasks.datasets.catalogue import lines_to_bring
 from tasks.datasets.folders import DataFolders, Receipt, ReceivedFile, received
 from tasks.datasets.matching import files_below
+from tasks.datasets.public_data import GitSource, HubSource, PublicDataset, Source
 from tasks.storage.home import Home
 
 

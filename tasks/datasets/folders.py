@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from schemas.base import Frozen
 from schemas.errors import UsageError
-from tasks.benchmarks.public_data import PublicDataset, content_digest
+from tasks.datasets.public_data import PublicDataset, content_digest
 from tasks.storage.home import Home
 from tasks.storage.new_folder import replace_file
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from schemas.errors import DataUnavailable
-from tasks.benchmarks.public_data import GitSource
 from tasks.datasets.matching import expand, unpack
+from tasks.datasets.public_data import GitSource
 
 _REPOSITORY = ".repository"
 _LIMIT_S = 3600.0

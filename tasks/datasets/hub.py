@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import DataUnavailable
-from tasks.benchmarks.public_data import HubSource
 from tasks.datasets.download import download, get
 from tasks.datasets.matching import expand
+from tasks.datasets.public_data import HubSource
 from tasks.language.endpoints.addresses import HUB_VARIABLE, hub_address, hub_headers
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from schemas.errors import DataUnavailable
-from tasks.benchmarks.public_data import WHOLE_FOLDER
+from tasks.datasets.public_data import WHOLE_FOLDER
 
 
 def is_pattern(path: str) -> bool:

@@ -13,7 +13,7 @@ from schemas.run import Sampling
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import Tool, observe
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatModel, Completion, Message
 
 REFUSALS = MappingProxyType(
     {
@@ -89,16 +89,8 @@ class ChatSubject:
             ValueError: The transcript lacks a message that the history policy shows.
         """
         completion = await self.model.complete(
-            ChatRequest(
-                messages=messages,
-                sampling=self.sampling,
-                seed=transcript.seed,
-                problem_id=transcript.problem.problem_id,
-                turn=transcript.turn,
-                sample=transcript.sample,
-                dialog_id=transcript.dialog.dialog_id,
-                tools=tuple(tool.spec for tool in self.tools),
-                call_index=transcript.call_index,
+            transcript.request(
+                messages, self.sampling, tools=tuple(tool.spec for tool in self.tools)
             )
         )
         return refusal_of(completion, self.model, transcript) or answer_step(

@@ -3,15 +3,17 @@
 A seat sees the transcript, and takes a step or stops. It may take many steps before its message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
 from schemas.problem import Problem
+from schemas.run import Sampling
+from tasks.language.chat_model import ChatRequest, Message, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,28 @@ class Transcript:
         answered_ids = {step.call_id for step in own_steps if step.kind is StepKind.OBSERVATION}
         return tuple(
             call for step in own_steps for call in step.calls if call.call_id not in answered_ids
+        )
+
+    def request(
+        self,
+        messages: tuple[Message, ...],
+        sampling: Sampling,
+        *,
+        tools: tuple[ToolSpec, ...] = (),
+        answer_schema: Mapping[str, Any] | None = None,
+    ) -> ChatRequest:
+        """Return the request for the next answer of the present participant."""
+        return ChatRequest(
+            messages=messages,
+            sampling=sampling,
+            seed=self.seed,
+            problem_id=self.problem.problem_id,
+            turn=self.turn,
+            sample=self.sample,
+            dialog_id=self.dialog.dialog_id,
+            answer_schema=answer_schema,
+            tools=tools,
+            call_index=self.call_index,
         )
 
     def texts(self, role: Role) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from types import TracebackType
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.run import EmbedderIdentity
-from tasks.benchmarks.scores import Played, ScoreRequest
+from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.driver.ahead import Ahead
 from tasks.language.access import ModelAccess
 from tasks.language.embedding import open_embedder

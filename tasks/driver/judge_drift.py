@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.content_id import content_id
+from schemas.lake.records import utc_now
 from schemas.run import RubricJudge
 from schemas.verdict import JudgeDriftAnswer
 from tasks.driver.fan_out import fan_out
 from tasks.judging.judgement import Judgement, values_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.plan import RunPlan
-from tasks.storage.clock import utc_now
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard

@@ -9,9 +9,9 @@ from typing import Self
 
 from schemas.content_id import content_id
 from schemas.errors import ParleyError
+from schemas.lake.records import utc_now
 from schemas.night.serving import Serving
 from tasks.language.servers.vllm_metrics import COUNTERS, NoMetrics, ServerMetrics, ask_metrics
-from tasks.storage.clock import utc_now
 from tasks.storage.parquet_store import Lake
 
 EVERY_S = 30.0

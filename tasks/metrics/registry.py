@@ -21,7 +21,6 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.instruction_following",
     "tasks.metrics.intent_alignment",
     "tasks.metrics.iterative_generation",
-    "tasks.metrics.leakage",
     "tasks.metrics.repository_dialogue",
     "tasks.metrics.text_match",
     "tasks.metrics.unit_tested_code",

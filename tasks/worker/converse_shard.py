@@ -9,6 +9,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import BudgetSpent, DiskFull, ImageFault, InfraError, ServerUnavailable
+from schemas.lake.records import utc_now
 from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.registry import BENCHMARKS
@@ -18,7 +19,6 @@ from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
 from tasks.language.chat_model import ChatModel
-from tasks.storage.clock import utc_now
 from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems

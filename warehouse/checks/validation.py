@@ -1,21 +1,25 @@
 """Evaluation of a suite: rows -> frames -> Great Expectations -> results.
 
 A crash of a rule is reported apart from its findings. `_gx` imports Great Expectations once per
-process (about 4 s). It receives only frames, in an in-memory context without progress bars and
-telemetry.
+process (about 4 s), and delays the import of modules that it may not use. It receives only frames,
+in an in-memory context without progress bars and telemetry.
 """
 
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
 from schemas.lake.records import QualityCheck
-from warehouse.checks.lazy_imports import lazily_imported
 from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite
 
 _RULE_KEY = "parley.rule"
@@ -44,7 +48,9 @@ class RuleResult:
 @cache
 def _gx() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "False"
-    with lazily_imported("scipy.stats", "altair"):  # a third of the import, for rules not used here
+    with _lazily_imported(
+        "scipy.stats", "altair"
+    ):  # a third of the import, for rules not used here
         import great_expectations
 
     return great_expectations
@@ -229,3 +235,30 @@ def _example(outcome: RuleResult, index: dict[str, Any]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"
+
+
+class _LazyFinder:
+    """Finder of modules whose code runs at the first use of an attribute."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a lazy spec of a module whose import is delayed, or None for another module."""
+        spec = PathFinder.find_spec(name, path, target) if name in self._names else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def _lazily_imported(*names: str) -> Iterator[None]:
+    """Within the block, delay the import of these modules until an attribute of them is used."""
+    finder = _LazyFinder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

@@ -183,7 +183,7 @@ def build(
 
     If the command is interrupted, type it again to resume.
     """
-    from tasks.benchmarks.known_builds import builds, constructions, layouts
+    from tasks.benchmarks.registry import builds, constructions, layouts
 
     if build_name in layouts():
         if (

@@ -15,8 +15,8 @@ from tasks.storage.home import find_home
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tasks.benchmarks.public_data import PublicDataset
     from tasks.datasets.fetching import Fetched
+    from tasks.datasets.public_data import PublicDataset
     from tasks.storage.home import Home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

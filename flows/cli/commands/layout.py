@@ -24,7 +24,7 @@ def lay_out(
         UnknownName: the build has no such resource.
         ParleyError: some files could not be written.
     """
-    from tasks.benchmarks.known_builds import layouts
+    from tasks.benchmarks.registry import layouts
 
     layout = layouts()[build_name]
     for name in resources.keys() - {layout.listing}:
@@ -60,8 +60,7 @@ def _environments(build_name: str, out: Path) -> list[str]:
     fail.
     """
     from sandbox.registry import default_name
-    from tasks.benchmarks.known_builds import layouts
-    from tasks.benchmarks.registry import BENCHMARKS
+    from tasks.benchmarks.registry import BENCHMARKS, layouts
     from tasks.planning.dataset import resolved_data
     from tasks.planning.environment_check import environment_lines
 

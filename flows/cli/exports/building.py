@@ -9,7 +9,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
-from tasks.benchmarks.known_builds import builds
+from tasks.benchmarks.registry import builds
 from tasks.benchmarks.results import Build, FinishedRun
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home

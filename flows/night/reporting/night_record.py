@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from schemas.lake.records import NightRecord
+from schemas.lake.records import NightRecord, utc_now
 from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, StageTime
 from tasks.planning.reporting.report import RunReport, works
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from schemas.lake.records import utc_now
 from schemas.night.work import StageTime
 from tasks.driver.repeating import repeating
 from tasks.driver.signals import heed_signals
-from tasks.storage.clock import utc_now
 
 _MINUTES_FROM_S = 100
 """Times shorter than this number of seconds are shown in seconds."""

@@ -10,7 +10,7 @@ from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.lake.packed_rows import PackedRows
-from schemas.lake.records import RunRecord, RunStatus
+from schemas.lake.records import RunRecord, RunStatus, utc_now
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
@@ -46,7 +46,6 @@ from tasks.planning.reporting.report import (
 )
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
-from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum, read_sends, remove_sends
 
 Ending = Literal["finished", "incomplete", "failed"]

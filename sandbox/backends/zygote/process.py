@@ -1,4 +1,4 @@
-"""Control of one zygote: a bubblewrap in which a prepared Python runs `harness/zygote.py`.
+"""Control of one zygote: a bubblewrap in which a prepared Python runs `harness/zygote/zygote.py`.
 
 A socket connects this process (the driver) with the zygote. A zygote can be used by many sessions,
 and isolates each of its runs. It is discarded after many runs, or earlier if a run left processes
@@ -33,7 +33,7 @@ PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
 """Number of the descriptor for reports, in the program's variable PARLEY_REPORT_FD.
 
-`harness/zygote.py` opens the descriptor.
+`harness/zygote/zygote.py` opens the descriptor.
 """
 _CAPABILITIES = (
     "CAP_SYS_ADMIN",
@@ -301,7 +301,7 @@ def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.
                 "--",
                 interpreter(),
                 *PYTHON_FLAGS,
-                f"{HARNESS_DIRECTORY}/zygote.py",
+                f"{HARNESS_DIRECTORY}/zygote/zygote.py",
                 str(control),
             ),
         )

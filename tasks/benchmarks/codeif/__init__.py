@@ -6,7 +6,7 @@ The pipeline uses only `BENCHMARK`.
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.advanced import Resources
+from tasks.benchmarks.advanced import Resources, trees_below_resources
 from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
@@ -31,7 +31,6 @@ from tasks.benchmarks.codeif.wide_tables import MARTS
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Recordings, Results
 from tasks.benchmarks.setting import About, Play
-from tasks.benchmarks.staging import trees_below_resources
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,

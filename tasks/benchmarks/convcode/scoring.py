@@ -18,13 +18,14 @@ from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.settings import LIVE, Replay, is_live, rounds
 from tasks.metrics.iterative_generation import (
+    contains_refined_code,
+    mentions_reference,
     mrr,
     mrr_upstream,
     pass_at_1,
     pass_at_1_upstream,
     recall,
 )
-from tasks.metrics.leakage import contains_refined_code, mentions_reference
 from tasks.metrics.registry import Metric
 
 BY_TURN = (pass_at_1, pass_at_1_upstream)

@@ -3,13 +3,14 @@
 from importlib.resources import files
 
 from tasks.metrics.iterative_generation import (
+    contains_refined_code,
+    mentions_reference,
     mrr,
     mrr_upstream,
     pass_at_1,
     pass_at_1_upstream,
     recall,
 )
-from tasks.metrics.leakage import contains_refined_code, mentions_reference
 from warehouse.wide_tables import (
     NOT_APPLICABLE,
     UNSCORED,

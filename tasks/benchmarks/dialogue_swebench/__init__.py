@@ -22,8 +22,7 @@ from tasks.benchmarks.dialogue_swebench.scoring import (
     test_runs,
 )
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, choose_problems
-from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
-from tasks.benchmarks.dialogue_swebench.verified import grade_routes
+from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, grade_routes, stage
 from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import Play

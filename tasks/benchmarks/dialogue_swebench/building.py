@@ -12,7 +12,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Role as Speaker
 from schemas.problem import Problem
 from schemas.run import Sampling
-from tasks.benchmarks.construction import (
+from tasks.benchmarks.advanced import (
     Cell,
     Constructed,
     Construction,

@@ -24,7 +24,7 @@ from tasks.dialogue.agents.repository import ENDED, FINISHED
 from tasks.dialogue.coding_subject import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message
+from tasks.language.chat_model import ChatModel, Message
 from tasks.language.prompt import fill, quote_messages, quote_text
 from tasks.language.sends import spent
 
@@ -209,17 +209,8 @@ class IssueUser:
         read: Callable[[str], T],
         schema: Mapping[str, Any] | None = None,
     ) -> AskResult[T]:
-        request = ChatRequest(
-            messages=messages,
-            sampling=self.sampling if schema is None else _review_sampling(self.sampling),
-            seed=transcript.seed,
-            problem_id=transcript.problem.problem_id,
-            turn=transcript.turn,
-            sample=transcript.sample,
-            dialog_id=transcript.dialog.dialog_id,
-            answer_schema=schema,
-            call_index=transcript.call_index,
-        )
+        sampling = self.sampling if schema is None else _review_sampling(self.sampling)
+        request = transcript.request(messages, sampling, answer_schema=schema)
 
         def again(answer: str, reason: str) -> Messages:
             return (

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from schemas.dialog import Dialog
-from tasks.benchmarks.data import SAMPLE, draw_sample
 from tasks.benchmarks.dialogue_swebench.issue_user import MOST_TOKENS
 from tasks.benchmarks.setting import Options, Setting
+from tasks.benchmarks.staging import SAMPLE, draw_sample
 from tasks.language.prompt import PromptTexts
 
 FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"

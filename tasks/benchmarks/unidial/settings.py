@@ -1,13 +1,18 @@
-"""Settings: one for each dataset, and two for dialogues normalised by UniDial-EvalKit."""
+"""Settings: one for each dataset, and two for dialogues normalised by UniDial-EvalKit.
+
+`TEMPLATES` has the texts of questions and rubrics that `--templates DIR` may replace.
+"""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from schemas.run import Limits
 from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Setting
-from tasks.benchmarks.unidial.datasets import DATASETS
+from tasks.benchmarks.templates import ANY, Template
+from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
-from tasks.benchmarks.unidial.rubrics import RUBRICS
+from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED
 
@@ -41,3 +46,39 @@ SETTINGS: Mapping[str, Setting] = {
         most_tokens=MOST_TOKENS,
     ),
 }
+_ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
+_VARIANTS = {
+    longmemeval.RUBRIC: longmemeval.KINDS,
+    "mt_bench_101": tuple(ABILITIES),
+    safedialbench.RUBRIC: tuple(
+        dict.fromkeys(
+            template.removesuffix("-evaluation") for template in safedialbench.TEMPLATES.values()
+        )
+    ),
+    GENERAL: (ANY,),
+}
+
+
+def _judge_template(rubric: str) -> Template:
+    own = (name for name, dataset in DATASETS.items() if rubric in dataset.rubrics)
+    return Template(
+        kind="judge",
+        settings=(*own, NORMALISED, TESTED),
+        text=RUBRICS[rubric].prompt,
+        needed=("answer",),
+        variants=_VARIANTS.get(rubric, ()),
+        answer=_ANSWERS.get(rubric, ("score",)),
+    )
+
+
+TEMPLATES: Mapping[str, Template] = MappingProxyType(
+    {
+        **{
+            name: template
+            for dataset in DATASETS.values()
+            for name, template in dataset.questions.items()
+        },
+        **{name: _judge_template(name) for name in RUBRICS},
+    }
+)
+"""Texts of questions and rubrics that `--templates DIR` may replace."""

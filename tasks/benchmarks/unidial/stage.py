@@ -22,9 +22,8 @@ from tasks.benchmarks.unidial.convert import (
     make_rows,
 )
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
-from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog
+from tasks.benchmarks.unidial.datasets.source import NO_TEXTS, Dataset, Questions, RawDialog
 from tasks.benchmarks.unidial.programs import has_tests, read_tests
-from tasks.benchmarks.unidial.questions import NO_TEXTS, Questions
 from tasks.benchmarks.unidial.scoring import METRICS
 from tasks.metrics.unit_tested_code import unit_tests
 

@@ -18,8 +18,8 @@ from schemas.base import Frozen
 from schemas.content_id import content_id, text_digest
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import EmbedderIdentity, Limits, ModelIdentity, Sampling
-from tasks.benchmarks import known_builds
-from tasks.benchmarks.construction import Construction
+from tasks.benchmarks import registry
+from tasks.benchmarks.advanced import Construction
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
 from tasks.datasets.located import locate
@@ -164,7 +164,7 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     Raises:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
-    builds = known_builds.constructions()
+    builds = registry.constructions()
     if request.what not in builds:
         raise UnknownName("build", request.what, sorted(builds), "`parley list builds` shows them")
     benchmark, construction = builds[request.what]

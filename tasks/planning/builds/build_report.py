@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from schemas.base import Frozen
-from tasks.benchmarks.construction import Constructed
+from tasks.benchmarks.advanced import Constructed
 from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.builds.built_folder import REVIEW

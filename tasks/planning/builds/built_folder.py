@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schemas.errors import ParleyError
 from schemas.outside.display import is_plain_name, plain_line, plain_text
-from tasks.benchmarks.construction import Cell, Constructed, Review
+from tasks.benchmarks.advanced import Cell, Constructed, Review
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.new_folder import new_folder, require_room
 

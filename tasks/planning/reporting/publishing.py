@@ -7,12 +7,11 @@ from getpass import getuser
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import UsageError
-from schemas.lake.records import RunRecord
+from schemas.lake.records import RunRecord, utc_now
 from schemas.night.release import Release, results_digest
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.metrics.registry import METRICS
 from tasks.planning.why_rerun import find_run
-from tasks.storage.clock import utc_now
 from tasks.storage.home import Home, naming_full_disk
 from tasks.storage.parquet_store import Lake
 

@@ -36,7 +36,6 @@ _ENVIRONMENT = {
     },
     **{f"GIT_{who}_DATE": "2000-01-01T00:00:00 +0000" for who in ("AUTHOR", "COMMITTER")},
 }
-COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)

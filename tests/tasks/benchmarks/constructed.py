@@ -13,7 +13,7 @@ from schemas.dialog import Role as Speaker
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
 from schemas.verdict import Outcome
-from tasks.benchmarks.construction import (
+from tasks.benchmarks.advanced import (
     Constructed,
     Construction,
     ConstructionRequest,

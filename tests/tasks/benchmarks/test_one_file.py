@@ -10,7 +10,7 @@ from schemas.dialog import Role
 from schemas.episode import StepKind
 from schemas.errors import ConfigError, UnknownName
 from schemas.verdict import Outcome
-from tasks.benchmarks.one_file_items import NOTHING_TO_ADD
+from tasks.benchmarks.one_file.items import NOTHING_TO_ADD
 from tasks.benchmarks.registry import BENCHMARKS, FILES_VARIABLE, resolve_name
 from tasks.planning.request import BenchmarkRequest
 from tasks.storage.files.trees import TreeStore

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.public_data import FileFacts, PublicDataset
 from tasks.datasets.fetching import Fetched, fetch_dataset
+from tasks.datasets.public_data import FileFacts, PublicDataset
 from tasks.storage.home import Home
 
 

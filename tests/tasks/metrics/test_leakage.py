@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.metrics.leakage import contains_refined_code, mentions_reference
+from tasks.metrics.iterative_generation import contains_refined_code, mentions_reference
 
 PREVIOUS = "def area(r):\n    return r * r\n"
 REFINED = "import math\n\n\ndef area(r):\n    return math.pi * r ** 2\n"

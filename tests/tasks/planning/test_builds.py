@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.errors import ConfigError, ParleyError, UnknownName, UsageError
-from tasks.benchmarks import known_builds
-from tasks.benchmarks.construction import Constructed, Review
+from tasks.benchmarks import registry
+from tasks.benchmarks.advanced import Constructed, Review
 from tasks.language import model_spec
 from tasks.language.access import ModelAccess
 from tasks.planning.builds.build_plan import BuildPlan, plan_build
@@ -25,7 +25,7 @@ MADE = Constructed({"a.jsonl": "{}\n"}, Review(("id", "said"), [("1", "yes")]))
 
 @pytest.fixture(autouse=True)
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_builds, "constructions", lambda: {WHAT: (BENCHMARK, PAIRS)})
+    monkeypatch.setattr(registry, "constructions", lambda: {WHAT: (BENCHMARK, PAIRS)})
 
 
 def plan(home: Path, revision: str | None = "1", **changes: Any) -> BuildPlan:

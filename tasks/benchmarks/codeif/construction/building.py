@@ -12,6 +12,14 @@ from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.run import Sampling
+from tasks.benchmarks.advanced import (
+    Cell,
+    Constructed,
+    Construction,
+    ConstructionRequest,
+    Review,
+    Role,
+)
 from tasks.benchmarks.codeif.construction.base_task import (
     PROMPTS,
     FunctionTask,
@@ -23,14 +31,6 @@ from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASE
 from tasks.benchmarks.codeif.construction.comments import comments_of, k_centres
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.strategies import STRATEGIES
-from tasks.benchmarks.construction import (
-    Cell,
-    Constructed,
-    Construction,
-    ConstructionRequest,
-    Review,
-    Role,
-)
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_rows import parse_object
 from tasks.benchmarks.setting import Option, Options

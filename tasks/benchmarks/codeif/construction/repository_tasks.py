@@ -16,6 +16,7 @@ from schemas.dialog import MISSING, Dialog
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Sampling
+from tasks.benchmarks.advanced import Constructed, Construction, ConstructionRequest, Role
 from tasks.benchmarks.codeif.construction.base_task import (
     DESCRIPTIONS,
     PROMPTS,
@@ -35,7 +36,6 @@ from tasks.benchmarks.codeif.repositories.repository import (
     project_of,
 )
 from tasks.benchmarks.codeif.strategies import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
-from tasks.benchmarks.construction import Constructed, Construction, ConstructionRequest, Role
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.setting import Options
 from tasks.language.prompt import fill, load_prompt

@@ -16,13 +16,13 @@ from schemas.problem import (
     TestSuite,
 )
 from schemas.run import Limits
+from tasks.benchmarks.advanced import Source
 from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
 from tasks.benchmarks.codeif.strategies import (
     REPOSITORY_STRATEGIES,
     imported_packages,
     strategy_slots,
 )
-from tasks.benchmarks.staging import Source
 from tasks.dialogue.tools import Place, Tree, WantedProgram
 
 RESOURCE = "repos"

@@ -9,7 +9,7 @@ from schemas.content_id import content_id
 from schemas.dialog import ExpertiseLevel, Persona
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Sampling
-from tasks.benchmarks.construction import (
+from tasks.benchmarks.advanced import (
     Cell,
     Constructed,
     Construction,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from schemas.dialog import Persona, Role
 from schemas.errors import Unscorable
 from schemas.verdict import Outcome
-from tasks.benchmarks.construction import ConstructionRequest
+from tasks.benchmarks.advanced import ConstructionRequest
 from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     ANSWER_SCHEMA,
     Brief,

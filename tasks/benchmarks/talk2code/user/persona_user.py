@@ -11,7 +11,7 @@ from schemas.run import Sampling
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatModel, Completion, Message
 from tasks.language.prompt import fill
 from tasks.language.sends import spent
 
@@ -64,15 +64,7 @@ class PersonaUser:
     async def _reply(self, transcript: Transcript) -> Step:
         first = (Message(Role.USER, self.prompt(transcript)),)
         earlier = transcript.texts(Role.USER)
-        request = ChatRequest(
-            messages=first,
-            sampling=self.sampling,
-            seed=transcript.seed,
-            problem_id=transcript.problem.problem_id,
-            turn=transcript.turn,
-            sample=transcript.sample,
-            dialog_id=transcript.dialog.dialog_id,
-        )
+        request = transcript.request(first, self.sampling)
 
         def repair_messages(answer: str, reason: str) -> Messages:
             draft = Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-")

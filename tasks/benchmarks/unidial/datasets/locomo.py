@@ -8,12 +8,14 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
+    Questions,
     RawDialog,
     attempt,
     file_name,
     matching,
     read_json,
     row_excerpt,
+    shown_text,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
@@ -23,7 +25,6 @@ from tasks.benchmarks.unidial.normal import (
     metric_config,
     scripted_turn,
 )
-from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 CATEGORIES = {1: "Multi-hop", 2: "Temporal", 3: "Open-domain", 4: "Single-hop", 5: "Adversarial"}
 ADVERSARIAL = 5

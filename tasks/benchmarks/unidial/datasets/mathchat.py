@@ -8,10 +8,12 @@ from typing import Any
 
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
+    Questions,
     RawDialog,
     file_name,
     matching,
     read_each,
+    shown_text,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
@@ -22,7 +24,6 @@ from tasks.benchmarks.unidial.normal import (
     metric_config,
     scripted_turn,
 )
-from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 FILES = {
     "follow_up.jsonl": "follow_up",

@@ -11,12 +11,14 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
+    Questions,
     RawDialog,
     attempt,
     file_name,
     matching,
     read_json,
     row_excerpt,
+    shown_text,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
@@ -27,7 +29,6 @@ from tasks.benchmarks.unidial.normal import (
     metric_config,
     scripted_turn,
 )
-from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 LONG = 15
 """Dialogues with more sessions are `long`."""

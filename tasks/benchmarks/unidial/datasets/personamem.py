@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_rows import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, attempt, read_objects
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    Questions,
+    RawDialog,
+    attempt,
+    read_objects,
+    shown_text,
+)
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
@@ -19,7 +26,6 @@ from tasks.benchmarks.unidial.normal import (
     metric_config,
     scripted_turn,
 )
-from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 SPLITS = ("32k", "128k", "1M")
 """Lengths of the conversations, in the order of their dialogues' numbers."""

@@ -1,4 +1,8 @@
-"""Common parts of the datasets: locating raw files and reading rows as normalised dialogues."""
+"""Common parts of the datasets: locating raw files and reading rows as normalised dialogues.
+
+`Questions` has the texts around the data's questions: Parley's, or custom texts from
+`--templates DIR`.
+"""
 
 import gzip
 import json
@@ -9,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from tasks.benchmarks.raw_rows import BadRow, Fault, parse_object, read_lines
-from tasks.benchmarks.templates import Template
+from tasks.benchmarks.templates import Template, Texts, render
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
 _CHUNK = 8_000_000
@@ -17,6 +21,7 @@ _CHUNK = 8_000_000
 _BLANKS = re.compile(r"\s*")
 MOST_TOKENS = 1024
 """Maximum tokens of one answer unless a dataset states its own (section 3.2)."""
+NO_TEXTS: Texts = {}
 
 
 @dataclass(frozen=True)
@@ -246,3 +251,32 @@ def file_name(path: Path) -> str:
 def row_excerpt(row: object) -> bytes:
     """Return the start of a row that is not a line, for the quarantine."""
     return str(row)[:300].encode("utf-8", "replace")
+
+
+def shown_text(dataset: str, text: str, *needed: str) -> Template:
+    """Return the template of a text that a dataset's dialogues show to the model.
+
+    Args:
+        dataset: Name of the dataset.
+        text: Parley's text.
+        needed: Placeholders that a custom text must contain.
+    """
+    return Template("question", (dataset,), text, needed)
+
+
+class Questions:
+    """Texts of one dataset, with a record of whether a custom text was used."""
+
+    def __init__(self, templates: Mapping[str, Template], texts: Texts = NO_TEXTS) -> None:
+        self._templates, self._texts = templates, texts
+        self._has_shown = False
+
+    def render(self, name: str, **values: str) -> str:
+        """Return the named text with its values."""
+        self._has_shown |= name in self._texts
+        return render(self._texts.get(name, self._templates[name].text), values)
+
+    def take_shown(self) -> bool:
+        """Return True if a custom text was rendered since the last call."""
+        has_shown, self._has_shown = self._has_shown, False
+        return has_shown

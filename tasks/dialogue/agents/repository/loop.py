@@ -44,7 +44,7 @@ from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.workspaces import SeatWorkspace
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatModel, Completion
 
 MOST_STEPS = 100
 USUAL_STEPS = 50
@@ -130,7 +130,9 @@ class RepositorySeat:
         while True:
             prompt = prompt_of(self.system, transcript, room.n_dropped)
             if room.fits(prompt):
-                answer = await self.model.complete(self._request(transcript, prompt.messages))
+                tools = tuple(tool.spec for tool in self.tools)
+                request = transcript.request(prompt.messages, self.sampling, tools=tools)
+                answer = await self.model.complete(request)
                 answers.append(answer)
                 if answer.content or answer.calls or answer.finish_reason != "context_length":
                     break
@@ -152,19 +154,6 @@ class RepositorySeat:
                 update={"kind": StepKind.ARTIFACT, "labels": (*labels, (MALFORMED, why))}
             )
         return step.model_copy(update={"labels": labels})
-
-    def _request(self, transcript: Transcript, messages: tuple[Message, ...]) -> ChatRequest:
-        return ChatRequest(
-            messages=messages,
-            sampling=self.sampling,
-            seed=transcript.seed,
-            problem_id=transcript.problem.problem_id,
-            turn=transcript.turn,
-            sample=transcript.sample,
-            dialog_id=transcript.dialog.dialog_id,
-            tools=tuple(tool.spec for tool in self.tools),
-            call_index=transcript.call_index,
-        )
 
 
 def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:

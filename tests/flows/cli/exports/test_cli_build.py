@@ -14,7 +14,7 @@ from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import ModelIdentity, RunSpec
-from tasks.benchmarks import known_builds
+from tasks.benchmarks import registry
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -88,7 +88,7 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
+        registry, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
     )
     columns, rows = listing(Home.at(home), "builds")
     said = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
@@ -144,7 +144,7 @@ def test_a_mistake_gets_one_message(
     home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: list[str]
 ) -> None:
     monkeypatch.setattr(
-        known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
+        registry, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
     )
     done = parley(home, "build", *arguments)
     assert (done.code, [part for part in said if part not in done.err]) == (2, []), done.err

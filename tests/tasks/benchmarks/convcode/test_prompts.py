@@ -19,7 +19,7 @@ from tasks.benchmarks.convcode.prompts import (
     prompt_names,
 )
 from tasks.language.prompt import placeholders
-from tasks.metrics.leakage import mentions_reference
+from tasks.metrics.iterative_generation import mentions_reference
 from tests.own_files import ROOT
 
 DIGESTS = {

@@ -11,8 +11,7 @@ from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.run import Sampling
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
-from tasks.benchmarks.advanced import JudgeRequest
-from tasks.benchmarks.construction import ConstructionRequest
+from tasks.benchmarks.advanced import ConstructionRequest, JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.building import DRAFTS

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tasks.benchmarks.dialogue_swebench.raw_row import route_of
 from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
-from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.storage.home import Home

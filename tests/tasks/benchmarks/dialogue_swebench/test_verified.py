@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.dialogue_swebench.stage import stage
-from tasks.benchmarks.dialogue_swebench.verified import VERIFIED, grade_routes
+from tasks.benchmarks.dialogue_swebench.stage import VERIFIED, grade_routes, stage
 from tests.tasks.benchmarks.dialogue_swebench.test_routes import VERIFIED as BY_PROJECT
 
 ROUTES = grade_routes(VERIFIED, None) or ()

@@ -16,7 +16,7 @@ from schemas.errors import Unscorable
 from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.construction import ConstructionRequest
+from tasks.benchmarks.advanced import ConstructionRequest
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Rounds, disclosure_counts
 from tasks.language.chat_model import ChatRequest, Completion

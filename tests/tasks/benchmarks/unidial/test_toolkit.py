@@ -19,7 +19,7 @@ import pytest
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.datasets import DATASETS
 from tasks.benchmarks.unidial.datasets.source import read_json
-from tasks.benchmarks.unidial.recording import published_answers
+from tasks.benchmarks.unidial.output import published_answers
 from tests.fixtures.clone import UNIDIAL, load_module
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.unidial.test_turn_ids import staged_again, unanswered, write_run

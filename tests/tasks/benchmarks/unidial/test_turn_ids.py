@@ -16,8 +16,7 @@ from tasks.benchmarks.results import WholeRun
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.convert import to_normal_dialog
 from tasks.benchmarks.unidial.datasets import DATASETS
-from tasks.benchmarks.unidial.output import output_files
-from tasks.benchmarks.unidial.recording import published_answers, published_judgements
+from tasks.benchmarks.unidial.output import output_files, published_answers, published_judgements
 from tests.tasks.benchmarks.unidial.played import context_of, play, sample
 
 SHIFT = 3

@@ -11,8 +11,7 @@ from schemas.dialog import Role
 from schemas.errors import ConfigError, UsageError
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import Texts
-from tasks.benchmarks.unidial import BENCHMARK, with_texts
-from tasks.benchmarks.unidial.wording import TEMPLATES
+from tasks.benchmarks.unidial import BENCHMARK, TEMPLATES, with_texts
 from tasks.judging.rubric import JudgeRun
 from tasks.planning.dataset import find_data, write_staged
 from tasks.planning.plan import RunPlan, plan_run

@@ -41,7 +41,7 @@ from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import observe
 from tasks.dialogue.workspaces import SeatWorkspace
-from tasks.language.chat_model import ChatModel, ChatRequest
+from tasks.language.chat_model import ChatModel
 
 _WORDS, _ENDS, _BY_AGENT = "words", "ends", "by_agent"
 """Labels: an answer without calls, the reason for the end, a result that the agent made itself."""
@@ -187,16 +187,8 @@ class OutsideSeat:
     async def _answer(self, request: Request, transcript: Transcript) -> Step | Stop:
         if n_answers(transcript.steps) >= self.most_steps:
             return await self._patch(transcript, STEP_LIMIT)
-        chat = ChatRequest(
-            messages=messages_in(request.body),
-            sampling=self.sampling,
-            seed=transcript.seed,
-            problem_id=transcript.problem.problem_id,
-            turn=transcript.turn,
-            sample=transcript.sample,
-            dialog_id=transcript.dialog.dialog_id,
-            tools=tools_in(request.body),
-            call_index=transcript.call_index,
+        chat = transcript.request(
+            messages_in(request.body), self.sampling, tools=tools_in(request.body)
         )
         answer = await self.model.complete(chat)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":

@@ -28,9 +28,9 @@ from tasks.benchmarks.contract import (
     Staged,
     TestRun,
 )
-from tasks.benchmarks.one_file_items import MOST_ROUNDS, patch_runs
-from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
-from tasks.benchmarks.one_file_items import Repository as Repository
+from tasks.benchmarks.one_file.items import MOST_ROUNDS, patch_runs
+from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
+from tasks.benchmarks.one_file.items import Repository as Repository
 from tasks.benchmarks.program_runs import python_program
 from tasks.benchmarks.raw_rows import (
     SUFFIXES,

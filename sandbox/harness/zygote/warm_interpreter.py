@@ -26,13 +26,12 @@ _hooks: list[dict[str, Callable[[], object]]] = []
 _GUARD = b'\nif __name__ == "__main__":'
 
 
-def load_scripts(own: str) -> dict[str, types.ModuleType]:
-    """Load the scripts in the folder of `own` that define `main`, and return them by path."""
-    folder = os.path.dirname(own)
+def load_scripts(folder: str) -> dict[str, types.ModuleType]:
+    """Load the scripts of a folder that define `main`, and return them by path."""
     scripts: dict[str, types.ModuleType] = {}
     for name in sorted(os.listdir(folder)):
         path = f"{folder}/{name}"
-        if not name.endswith(".py") or path == own:
+        if not name.endswith(".py"):
             continue
         with open(path, "rb") as file:
             source = file.read()

@@ -32,10 +32,10 @@ from tasks.benchmarks.contract import (
     Programs,
     Scores,
 )
-from tasks.benchmarks.one_file_items import LIMITS, cast
-from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
-from tasks.benchmarks.one_file_items import Repository as Repository
-from tasks.benchmarks.one_file_parts import CHAT, Judge, OneFile, Rating, judged_rating
+from tasks.benchmarks.one_file.items import LIMITS, cast
+from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
+from tasks.benchmarks.one_file.items import Repository as Repository
+from tasks.benchmarks.one_file.parts import CHAT, Judge, OneFile, Rating, judged_rating
 from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Setting

@@ -7,10 +7,10 @@ handles one run at a time, and ends when the socket of its driver (the Parley pr
 module defines no class, because a candidate can find every class of its process, and everything
 reachable from it.
 
-A child is the first process of a pid namespace, so its death ends the whole run. A script of this
-folder with `RUNS_AS_FIRST_PROCESS` runs in this first process. Any other command runs in a child of
-it. Preloaded libraries are in the process `loaded_process.py`, which forks the candidate process of
-such a script. So this process and its forks stay small.
+A child is the first process of a pid namespace, so its death ends the whole run. A script of the
+folder above with `RUNS_AS_FIRST_PROCESS` runs in this first process. Any other command runs in a
+child of it. Preloaded libraries are in the process `loaded_process.py`, which forks the candidate
+process of such a script. So this process and its forks stay small.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import traceback
 import types
 from functools import partial
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import child_isolation as isolation
 import loaded_process
@@ -41,7 +42,8 @@ from warm_interpreter import (
     settle,
 )
 
-del sys.path[0]
+_HARNESS = sys.path[1]
+del sys.path[:2]
 for _name in ("child_isolation", "loaded_process", "sealed_channel", "warm_interpreter"):
     del sys.modules[_name]
 
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 SCRIPT_FLAGS = ("-S", "-s", "-P")
-"""Flags of this interpreter. A script of this folder may run in a fork, instead of a fresh
+"""Flags of this interpreter. A script of the folder above may run in a fork, instead of a fresh
 interpreter, only if the command has the same flags.
 """
 _REPORT_FD = 3
@@ -287,7 +289,7 @@ def main() -> Callable[[], None]:
     if set_up["as_root"]:
         isolation.drop_capabilities_for_good()
     scripts, system_calls = (
-        load_scripts(os.path.abspath(__file__)),
+        load_scripts(_HARNESS),
         isolation.filter_program(set_up["filter"]),
     )
     bare = address_space()

@@ -16,7 +16,11 @@ import socket
 from functools import partial
 
 import child_isolation as isolation
-from sealed_channel import fields, read_field, write_all
+from sealed_channel import (  # pyright: ignore[reportMissingImports]  (a script of the folder above)
+    fields,
+    read_field,
+    write_all,
+)
 from warm_interpreter import as_interpreter, others, place_descriptors, resident
 
 TYPE_CHECKING = False
