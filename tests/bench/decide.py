@@ -110,12 +110,10 @@ def question(problem_id: str) -> str:
 def needed(outcomes: Outcomes, name: str) -> int:
     """Count the problems of the fixed order after which the confidence sequence decides."""
     n = outcomes[name].size
-    differences = dict(
-        zip(problem_ids(n), (outcomes[name] - outcomes["baseline"]).tolist(), strict=True)
-    )
-    ends = intervals(
-        np.array([differences[one] for one in problem_order(differences, "quiz", 0)]), n, ALPHA
-    )
+    places = {problem: place for place, problem in enumerate(problem_ids(n))}
+    order = [places[problem] for problem in problem_order(places, "quiz", 0)]
+    baseline = outcomes["baseline"][order]
+    ends = intervals(outcomes[name][order] - baseline, n, ALPHA, baseline.astype(int))
     return next(
         (
             at
