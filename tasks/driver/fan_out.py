@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from schemas.errors import ServerUnavailable
 from tasks.driver.resources import ClusterResources
 from tasks.driver.signals import heed_signals
-from tasks.storage.journaling.tries import ShardTaken
+from tasks.storage.journaling.leases import LeaseLost
 from tasks.worker.process import close_run
 
 S = TypeVar("S")
@@ -135,7 +135,7 @@ def fan_out(
     from distributed.scheduler import KilledWorker
 
     resources = ClusterResources(client)
-    hands = _Hands(
+    queues = _WorkerQueues(
         shards,
         resources.able(living_workers(client), shards[0]) if in_turn and shards else (),
         at_once,
@@ -145,10 +145,10 @@ def fan_out(
 
     def submit() -> None:
         if is_enough():
-            hands.empty()
+            queues.empty()
         if is_ahead() or (futures and is_probably_enough()):
             return
-        for number, shard, place in hands.next():
+        for number, shard, place in queues.next():
             on_begun(shard)
             future = resources.submit(function, shard, priority=-number, **place)
             futures[future] = number, shard
@@ -159,10 +159,10 @@ def fan_out(
     is_told = False
     try:
         submit()
-        while futures or not hands.are_empty:
+        while futures or not queues.are_empty:
             heed_signals()
             submit()
-            if not is_told and (hands.are_empty or is_probably_enough()):
+            if not is_told and (queues.are_empty or is_probably_enough()):
                 is_told = True
                 on_all_begun()
             try:
@@ -172,11 +172,11 @@ def fan_out(
             number, shard = futures.pop(
                 future
             )  # Dask's scheduler in this process holds a shard as long as its future.
-            hands.returned(number)
+            queues.returned(number)
             submit()
             try:
                 result = future.result()
-            except (KilledWorker, ShardTaken):
+            except (KilledWorker, LeaseLost):
                 lost.append(shard)
                 continue
             results.append(result)
@@ -193,16 +193,16 @@ def fan_out(
     return results, lost
 
 
-class _Hands:
+class _WorkerQueues:
     """Queue of waiting shards for each worker, with the worker's number of free slots."""
 
     def __init__(self, shards: Sequence[Any], workers: Sequence[str], at_once: int | None) -> None:
         self._shards, self._workers = shards, workers
-        self._n_hands = max(1, len(workers))
+        self._n_queues = max(1, len(workers))
         self._waiting = [
-            deque(range(hand, len(shards), self._n_hands)) for hand in range(self._n_hands)
+            deque(range(queue, len(shards), self._n_queues)) for queue in range(self._n_queues)
         ]
-        self._free = [len(shards) if at_once is None else at_once] * self._n_hands
+        self._free = [len(shards) if at_once is None else at_once] * self._n_queues
 
     @property
     def are_empty(self) -> bool:
@@ -213,21 +213,23 @@ class _Hands:
             waiting.clear()
 
     def returned(self, number: int) -> None:
-        self._free[number % self._n_hands] += 1
+        self._free[number % self._n_queues] += 1
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         """Yield (number, shard, Dask arguments) of each shard that may begin, worker by worker."""
         while ready := [
-            hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
+            queue for queue in range(self._n_queues) if self._waiting[queue] and self._free[queue]
         ]:
-            for hand in ready:
-                self._free[hand] -= 1
-                number = self._waiting[hand].popleft()
-                yield number, self._shards[number], self._place(hand)
+            for queue in ready:
+                self._free[queue] -= 1
+                number = self._waiting[queue].popleft()
+                yield number, self._shards[number], self._place(queue)
 
-    def _place(self, hand: int) -> dict[str, Any]:
+    def _place(self, queue: int) -> dict[str, Any]:
         return (
-            {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+            {"workers": [self._workers[queue]], "allow_other_workers": True}
+            if self._workers
+            else {}
         )
 
 
@@ -253,13 +255,13 @@ def shard_size(
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
-    """Deal items to workers like cards, then cut shards of `size`, one per worker in turn.
+    """Distribute items to workers one by one, then cut shards of `size`, one per worker in turn.
 
     The numbers of items of two workers differ by at most one. If complete shards were dealt, a
     worker with one shard more than the others would finish later by the length of a dialogue.
     """
-    hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
-    return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]
+    shards = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
+    return [own[number] for number in range(len(shards[0])) for own in shards if number < len(own)]
 
 
 def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:

@@ -11,7 +11,7 @@ from tasks.driver.fan_out import fan_out
 from tasks.judging.judgement import Judgement, values_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.tries import shard_try
+from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judgement_folder
@@ -39,7 +39,7 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
     shards = [
         JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in pending.items()
     ]
-    with shard_try(plan.home.tries(context.key), context.invocation):
+    with shard_attempt(plan.home.tries(context.key), context.invocation):
         results, _ = fan_out(client, judge_shard, shards)
     judgements = read_calls(judgement_folder(context), JUDGEMENTS)
     for name, (rubric, judge, jobs) in pending.items():

@@ -24,8 +24,8 @@ from tasks.judging.rubric import Rubric
 from tasks.planning.participants.concurrency import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
+from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
 from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
@@ -293,7 +293,7 @@ class JudgeAhead(Ahead):
     def __enter__(self) -> Self:
         self._open.enter_context(closing_run(self.client, self._context.key))
         self._open.enter_context(
-            shard_try(self.plan.home.tries(self._context.key), self._context.invocation)
+            shard_attempt(self.plan.home.tries(self._context.key), self._context.invocation)
         )
         return super().__enter__()
 

@@ -14,7 +14,7 @@ from schemas.endpoint_profile import EndpointProfile
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.participants.models import join_profiles
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.tries import shard_try
+from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker.jobs import ShardResult
 
 MAX_ATTEMPTS = 3
@@ -106,7 +106,7 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
     @contextmanager
     def attempt(self, number: int, pending: Sequence[ItemT]) -> Iterator[None]:
         """Allow workers to take shards of this attempt while the block runs."""
-        with shard_try(self.plan.home.tries(self.context.key), self.context.invocation):
+        with shard_attempt(self.plan.home.tries(self.context.key), self.context.invocation):
             yield
 
     def dealing(self, shards: Sequence[ShardT], n_workers: int) -> dict[str, Any]:

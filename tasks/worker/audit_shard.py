@@ -9,7 +9,7 @@ from sandbox.judging.patched_repository import PatchProgram
 from schemas.audit import Audited, AuditOutcome, ForgeryAudit
 from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
-from tasks.storage.journaling.tries import take_shard
+from tasks.storage.journaling.leases import lease_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import patch_places, placed_program, sandbox_in
 from tasks.worker.images import held_repository
@@ -24,7 +24,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     """Audit a shard's programs and write one part with a row per verdict.
 
     Raises:
-        ShardTaken: Another worker process holds the shard.
+        LeaseLost: Another worker process holds the shard.
         OSError: The part could not be written.
     """
     context = shard.context
@@ -33,7 +33,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
-    hold = take_shard(
+    hold = lease_shard(
         context.place.tries(context.run_id) / context.invocation, shard.name, over=True
     )
     with ThreadPoolExecutor(context.programs) as threads:

@@ -19,7 +19,7 @@ from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
 from tasks.language.chat_model import ChatModel
-from tasks.storage.journaling.tries import HeldShard, take_shard
+from tasks.storage.journaling.leases import ShardLease, lease_shard
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
@@ -35,7 +35,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     """Play a shard's episodes concurrently and write them as one Parquet part.
 
     Raises:
-        ShardTaken: Another worker began the shard and died, so this process lacks the latest
+        LeaseLost: Another worker began the shard and died, so this process lacks the latest
             messages. Or the shard was given to another worker meanwhile.
         OSError: Journal or part could not be written. Finished turns stay in the journal.
         Exception: Parley's own code failed. All other episodes of the shard are written first.
@@ -43,7 +43,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = take_shard(
+    hold = lease_shard(
         folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
     )
     played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
@@ -84,7 +84,7 @@ def _tasks(shard: ConverseShard) -> list[_Task]:
 
 
 async def _play_all(
-    run: RunState, context: RunContext, tasks: Sequence[_Task], hold: HeldShard
+    run: RunState, context: RunContext, tasks: Sequence[_Task], hold: ShardLease
 ) -> "list[_Ended | BaseException]":
     async def when_there_is_room(task: _Task) -> _Ended:
         async with run.images.ready(task.problem) as ready, run.gate:
@@ -102,7 +102,7 @@ async def _play(
     run: RunState,
     context: RunContext,
     task: _Task,
-    hold: HeldShard,
+    hold: ShardLease,
     fault: InfraError | None = None,
 ) -> "_Ended":
     job, journal = task.job, run.journal

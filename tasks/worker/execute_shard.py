@@ -8,7 +8,7 @@ from sandbox.interface import Sandbox
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.storage.journaling.tries import take_shard
+from tasks.storage.journaling.leases import lease_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import Answer, answers_of, decide, id_of
 from tasks.worker.images import settle_image
@@ -32,7 +32,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending.
 
     Raises:
-        ShardTaken: The shard was given to another worker process meanwhile.
+        LeaseLost: The shard was given to another worker process meanwhile.
         OSError: The part could not be written.
     """
     if shard.context.budget_meter and shard.context.budget_meter.is_late:
@@ -41,7 +41,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker.start_reporting()
     run = worker.run(shard.context)
     folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = take_shard(folder, shard.name, over=True)
+    hold = lease_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []

@@ -13,7 +13,7 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model, profile_of
 from tasks.language.sends import ignore_send
-from tasks.storage.journaling.tries import take_shard
+from tasks.storage.journaling.leases import lease_shard
 from tasks.storage.ledger import SendLog
 from tasks.storage.paid_calls import Calls, Form
 from tasks.worker.budget_meter import metered
@@ -93,7 +93,7 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     """Request a shard's judgements concurrently. Each is stored as it arrives.
 
     Raises:
-        ShardTaken: Another worker began the shard and died, so this process lacks the shard's
+        LeaseLost: Another worker began the shard and died, so this process lacks the shard's
             latest answers.
         DiskFull: The disk has no room for a judgement.
         OSError: The process may not write.
@@ -101,7 +101,7 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     context = shard.context
-    take_shard(context.place.tries(context.key) / context.invocation, shard.name)
+    lease_shard(context.place.tries(context.key) / context.invocation, shard.name)
     state = worker.resource(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
         _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)

@@ -27,7 +27,7 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.journal import read_journal
-from tasks.storage.journaling.tries import shard_try
+from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import episode_rows, read_episodes
 from tasks.worker.converse_shard import converse_shard
@@ -142,7 +142,7 @@ def play(plan: RunPlan, context: RunContext, name: str) -> None:
     """What the driver does in a try, without its cluster: the shards of what is pending, one after
     another.
     """
-    with shard_try(plan.home.tries(plan.run_id), name):
+    with shard_attempt(plan.home.tries(plan.run_id), name):
         for shard in ConverseShards(plan, replace(context, invocation=name), plan.pending()):
             converse_shard(shard)
     settle(plan)
@@ -165,7 +165,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
 ) -> None:
     context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
-    with shard_try(tries, "night-0"):
+    with shard_attempt(tries, "night-0"):
         (shard,) = ConverseShards(plan, replace(context, invocation="night-0"), plan.pending())
         counter.server.holds_after = 2 * N_EPISODES
         with stopped(shard, tmp_path, lambda: n_journaled(plan) >= 2 * N_EPISODES) as zombie:
@@ -177,7 +177,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
                 episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)),
             )
             calls = counter.calls()
-            assert come_back(zombie) == "ShardTaken"
+            assert come_back(zombie) == "LeaseLost"
     assert contents(plan.lake.root) == lake
     assert episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)).equals(rows)
     assert read_journal(journal) == {}
@@ -192,14 +192,14 @@ def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(
     play(plan, context, "night-0")
     episodes = read_episodes(plan.lake, "crash", plan.keys["model"], ids(plan))
     tries = plan.home.tries(plan.run_id)
-    with shard_try(tries, context.invocation):
+    with shard_attempt(tries, context.invocation):
         shard = shard_of(plan, context, (episodes[i] for i in ids(plan)))
         mark = tries / context.invocation / shard.name
         with stopped(shard, tmp_path) as zombie:
             assert mark.exists()
             assert execute_shard(shard).n_run == N_EPISODES
             verdicts = contents(plan.lake.root)
-            assert come_back(zombie) == "ShardTaken"
+            assert come_back(zombie) == "LeaseLost"
     assert contents(plan.lake.root) == verdicts
 
 

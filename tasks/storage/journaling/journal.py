@@ -19,9 +19,9 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
 from tasks.language.chat_model import Completion
+from tasks.storage.journaling.leases import ShardLease
 from tasks.storage.journaling.segments import read_segments
 from tasks.storage.journaling.shipping import open_segment
-from tasks.storage.journaling.tries import HeldShard
 
 
 class JournalWriter:
@@ -36,7 +36,7 @@ class JournalWriter:
         attempt: int,
         at: int,
         steps: Sequence[Step],
-        hold: HeldShard | None = None,
+        hold: ShardLease | None = None,
     ) -> None:
         """Write steps of an episode, in one write.
 
@@ -60,7 +60,7 @@ class JournalWriter:
         episode_id: str,
         attempt: int,
         answers: Mapping[str, Completion],
-        hold: HeldShard | None = None,
+        hold: ShardLease | None = None,
     ) -> None:
         """Write answers that are not in a step yet, by the key of their request.
 

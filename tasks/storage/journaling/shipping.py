@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schemas.errors import ParleyError
+from tasks.storage.journaling.leases import LeaseLost, ShardLease
 from tasks.storage.journaling.segments import SegmentWriter, line_of
-from tasks.storage.journaling.tries import HeldShard, ShardTaken
 from warehouse.object_path import ObjectPath
 
 SHIP_EVERY_S = 2.0
@@ -32,7 +32,7 @@ class ShippedSegments:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         """Prefix of the segments' names. The random part distinguishes machines with one name."""
         self._n_shipped = 0
-        self._rows: list[tuple[bytes, HeldShard | None]] = []
+        self._rows: list[tuple[bytes, ShardLease | None]] = []
         self._n_bytes = 0
         self._lock = threading.Lock()
         self._shipping = threading.Lock()
@@ -42,7 +42,7 @@ class ShippedSegments:
         self._thread: threading.Thread | None = None
         self._fault: ParleyError | None = None
 
-    def write(self, *rows: Mapping[str, object], hold: HeldShard | None = None) -> None:
+    def write(self, *rows: Mapping[str, object], hold: ShardLease | None = None) -> None:
         """Add rows to the open segment.
 
         Args:
@@ -138,9 +138,9 @@ def open_segment(
     return SegmentWriter(folder, what, fsync=fsync)
 
 
-def _is_held(hold: HeldShard) -> bool:
+def _is_held(hold: ShardLease) -> bool:
     try:
         hold.check()
-    except ShardTaken:
+    except LeaseLost:
         return False
     return True

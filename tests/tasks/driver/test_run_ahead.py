@@ -30,7 +30,7 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.score import verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.journaling.tries import shard_try
+from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tests.faults.nights import local_client
@@ -107,7 +107,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
     first, second = episode_groups(plan)
     pending = plan.pending()
     with (
-        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        shard_attempt(plan.home.tries(plan.run_id), context.invocation),
         RunAhead(plan, context, client, pending.ids.to_pylist()) as ahead,
     ):
         for shard in ConverseShards(plan, context, pending.among(ids_of(first))):
@@ -202,7 +202,7 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     context = replace(context_for(plan, workers=1, cores=1), concurrency=1)
     groups, pending = episode_groups(plan), plan.pending()
     with (
-        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        shard_attempt(plan.home.tries(plan.run_id), context.invocation),
         RunAhead(plan, context, client, pending.ids.to_pylist()) as ahead,
     ):
         for group in groups[:2]:
@@ -225,7 +225,7 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     context = context_for(plan, workers=1, cores=2)
     pending, groups = plan.pending(), episode_groups(plan)
     with (
-        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        shard_attempt(plan.home.tries(plan.run_id), context.invocation),
         RunAhead(plan, context, client, pending[1:].ids.to_pylist()) as ahead,
     ):
         for shard in ConverseShards(plan, context, pending):

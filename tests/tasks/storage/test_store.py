@@ -16,9 +16,9 @@ from schemas.lake.records import RunEpisode
 from tasks.storage.home import Home, find_home
 from tasks.storage.journaling import shipping
 from tasks.storage.journaling.journal import JournalWriter, read_journal
+from tasks.storage.journaling.leases import LeaseLost, lease_shard, shard_attempt
 from tasks.storage.journaling.segments import read_segments, remove_segments
 from tasks.storage.journaling.shipping import ShippedSegments
-from tasks.storage.journaling.tries import ShardTaken, shard_try, take_shard
 from tasks.storage.parquet_store import Lake
 from tests.tasks.storage.test_parquet_store import KEYS, row
 from warehouse.lake import list_lake, read_part
@@ -143,13 +143,13 @@ def test_nothing_is_shipped_for_a_shard_that_was_lost(
     monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
     segments = ShippedSegments(store / "log")
     tries = home.tries("r")
-    with shard_try(tries, "night-0"):
-        lost, kept = (take_shard(tries / "night-0", name, over=True) for name in ("x", "y"))
+    with shard_attempt(tries, "night-0"):
+        lost, kept = (lease_shard(tries / "night-0", name, over=True) for name in ("x", "y"))
         segments.write({"of": "lost"}, hold=lost)
         segments.write({"of": "kept"}, hold=kept)
-        take_shard(tries / "night-0", "x", over=True)
+        lease_shard(tries / "night-0", "x", over=True)
         segments.close()
-        with pytest.raises(ShardTaken):
+        with pytest.raises(LeaseLost):
             lost.glance()
         kept.glance()
     assert list(read_segments(store / "log")) == [{"of": "kept"}]

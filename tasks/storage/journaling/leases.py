@@ -31,31 +31,31 @@ _OPEN = "open"
 """Name of the object that exists while an attempt is open."""
 
 
-class ShardTaken(ParleyError):
+class LeaseLost(ParleyError):
     """The shard belongs to another worker, or its attempt has ended."""
 
 
-class HeldShard(Protocol):
+class ShardLease(Protocol):
     """Lease of a shard, valid as long as the mark of this process exists."""
 
     def check(self) -> None:
-        """Raise ShardTaken if the lease is lost: the process must then not write for the shard."""
+        """Raise LeaseLost if the lease is lost: the process must then not write for the shard."""
         ...
 
     def glance(self) -> None:
-        """Raise ShardTaken if the last `check` did, without a request to an object store."""
+        """Raise LeaseLost if the last `check` did, without a request to an object store."""
         ...
 
 
 @dataclass(frozen=True)
-class ShardHold:
+class FileLease:
     """Lease whose mark is a file."""
 
     mark: Path
     identity: tuple[int, int]
 
     def check(self) -> None:
-        """Raise ShardTaken if the lease is lost: the process must then not write for the shard."""
+        """Raise LeaseLost if the lease is lost: the process must then not write for the shard."""
         try:
             identity = _identity(os.stat(self.mark))
         except FileNotFoundError:
@@ -67,31 +67,29 @@ class ShardHold:
 
 
 @dataclass(eq=False)
-class StoreHold:
+class ObjectLease:
     """Lease whose mark is an object. Callers `check` it before they upload rows of the shard."""
 
     mark: ObjectPath
     is_lost: bool = False
 
     def check(self) -> None:
-        """Look the mark up. Raise ShardTaken if the lease is lost."""
+        """Look the mark up. Raise LeaseLost if the lease is lost."""
         self.is_lost = self.is_lost or not self.mark.exists()
         self.glance()
 
     def glance(self) -> None:
-        """Raise ShardTaken if an earlier `check` found the lease lost."""
+        """Raise LeaseLost if an earlier `check` found the lease lost."""
         if self.is_lost:
             raise _lost(self.mark.parent.name)
 
 
-def _lost(shard: str) -> ShardTaken:
-    return ShardTaken(
-        f"shard {shard} was given to another worker process, or its attempt has ended"
-    )
+def _lost(shard: str) -> LeaseLost:
+    return LeaseLost(f"shard {shard} was given to another worker process, or its attempt has ended")
 
 
 @contextmanager
-def shard_try(folder: Path, name: str) -> Iterator[None]:
+def shard_attempt(folder: Path, name: str) -> Iterator[None]:
     """Let workers lease shards of an attempt during the block. Earlier attempts end.
 
     Args:
@@ -129,7 +127,7 @@ def _remove_marks(folder: ObjectPath) -> None:
     folder.remove_below()
 
 
-def take_shard(folder: Path, name: str, *, over: bool = False) -> HeldShard:
+def lease_shard(folder: Path, name: str, *, over: bool = False) -> ShardLease:
     """Lease a shard.
 
     Args:
@@ -140,7 +138,7 @@ def take_shard(folder: Path, name: str, *, over: bool = False) -> HeldShard:
             their original state, without the messages that were journaled since.
 
     Raises:
-        ShardTaken: another worker began the shard, or the attempt has ended.
+        LeaseLost: another worker began the shard, or the attempt has ended.
         DiskFull: there is no room for the mark.
     """
     if isinstance(folder, ObjectPath):
@@ -151,20 +149,20 @@ def take_shard(folder: Path, name: str, *, over: bool = False) -> HeldShard:
         with naming_full_disk("the lease of a shard", folder):
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
-                lease = ShardHold(mark, _identity(os.fstat(descriptor)))
+                lease = FileLease(mark, _identity(os.fstat(descriptor)))
             finally:
                 os.close(descriptor)
             if over:
                 os.replace(new, mark)
     except FileExistsError:
-        raise ShardTaken(f"shard {name} was begun by another worker process") from None
+        raise LeaseLost(f"shard {name} was begun by another worker process") from None
     except FileNotFoundError:
-        raise ShardTaken(f"shard {name} belongs to an attempt that has ended") from None
+        raise LeaseLost(f"shard {name} belongs to an attempt that has ended") from None
     return lease
 
 
-def _take_in_store(folder: ObjectPath, name: str, *, over: bool) -> StoreHold:
-    lease = StoreHold(folder / name / secrets.token_hex(8))
+def _take_in_store(folder: ObjectPath, name: str, *, over: bool) -> ObjectLease:
+    lease = ObjectLease(folder / name / secrets.token_hex(8))
     lease.mark.write_bytes(b"")
     others = [mark for mark in (folder / name).iterdir() if mark != lease.mark]
     has_ended = not (folder / _OPEN).exists()
@@ -175,7 +173,7 @@ def _take_in_store(folder: ObjectPath, name: str, *, over: bool) -> StoreHold:
             if has_ended
             else "was begun by another worker process"
         )
-        raise ShardTaken(f"shard {name} {why}")
+        raise LeaseLost(f"shard {name} {why}")
     for mark in others:
         mark.unlink(missing_ok=True)
     return lease
