@@ -106,3 +106,13 @@ class ModelAccess(Generic[Identity]):
     def shared_by(self, workers: int) -> Self:
         """Return the access of one of `workers` processes, with its share of the concurrency."""
         return self.limited(max(1, self.policy.concurrency // workers))
+
+
+def client_access(embedder: ModelAccess[EmbedderIdentity]) -> ModelAccess:
+    """Return the access with which an embedder's client sends requests."""
+    identity = ModelIdentity(
+        provider=embedder.identity.provider,
+        name=embedder.identity.name,
+        revision=embedder.identity.revision,
+    )
+    return ModelAccess(identity, embedder.endpoint, policy=embedder.policy)

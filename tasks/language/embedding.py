@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
-from schemas.run import EmbedderIdentity, ModelIdentity
-from tasks.language.access import CallPolicy, ModelAccess
+from schemas.run import EmbedderIdentity
+from tasks.language.access import CallPolicy, ModelAccess, client_access
 from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
@@ -182,16 +182,6 @@ def open_embedder(
         return OpenAIModel(client_access(find_access()), environ=environ, on_send=on_send)
 
     return EndpointEmbedder(identity, open_model)
-
-
-def client_access(embedder: ModelAccess[EmbedderIdentity]) -> ModelAccess:
-    """Return the access with which an embedder's client sends requests."""
-    identity = ModelIdentity(
-        provider=embedder.identity.provider,
-        name=embedder.identity.name,
-        revision=embedder.identity.revision,
-    )
-    return ModelAccess(identity, embedder.endpoint, policy=embedder.policy)
 
 
 async def check_embedder(

@@ -17,8 +17,7 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
 from schemas.run import ModelIdentity
-from tasks.language.access import ModelAccess
-from tasks.language.embedding import client_access
+from tasks.language.access import ModelAccess, client_access
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
