@@ -11,19 +11,17 @@ from tasks.language.providers.registry import is_control
 from warehouse.connect import query
 
 CONDITION_COLUMNS = (
-    *(
-        "options",
-        "scoring_options",
-        "simulator",
-        "judges",
-        "embedder",
-        "sampling",
-        "samples",
-        "seed",
-        "task_share",
-        "simulator_sampling",
-        "other_conditions",
-    ),
+    "options",
+    "scoring_options",
+    "simulator",
+    "judges",
+    "embedder",
+    "sampling",
+    "samples",
+    "seed",
+    "task_share",
+    "simulator_sampling",
+    "other_conditions",
     "conditions",
 )
 """Columns that describe a row's condition. `conditions` is a digest of the whole condition."""
