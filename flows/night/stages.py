@@ -18,17 +18,14 @@ from schemas.lake.packed_rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
-from tasks.audit import AuditStage, audit
+from tasks.audit import AuditStage, audit, audited_passes, drawn_programs
 from tasks.converse import Conversed, ConverseStage, context_for, converse, settle
-from tasks.driver.auditing import audited_passes, drawn_programs
 from tasks.driver.decide_ahead import DecideAhead
-from tasks.driver.embed_ahead import EmbedAhead
-from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
 from tasks.driver.run_queue import QueuedRun
-from tasks.embed import embed
+from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, execute, expected_verdicts
-from tasks.judge import JudgeStage, judge
+from tasks.judge import JudgeStage, ask_drift, judge
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan

@@ -16,10 +16,9 @@ from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
 from schemas.night.work import RunWork
 from schemas.score import Score
-from tasks.audit import AuditDone
+from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
-from tasks.driver.auditing import VerdictKey
 from tasks.driver.stage import StageResult
 from tasks.judge import Judged
 from tasks.planning.participants.models import (
