@@ -9,7 +9,7 @@ from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.access import ModelAccess
-from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.endpoints.request_parts import check_request_fields
 from tasks.language.model_spec import parse_embedder
 from tasks.planning.participants.choice import find_setting, policy_of, with_connection
 from tasks.planning.request import EvaluationRequest
