@@ -33,7 +33,7 @@ from flows.orchestration.artifacts import show_results
 from flows.orchestration.inner_flows import cancel_what_it_began, pausable
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results
-from flows.site.links import night_address
+from flows.site.pages import address, night_page
 from flows.site.target import SiteTarget, write_to_target
 from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
@@ -351,7 +351,8 @@ def _report(session: Session, options: _Options) -> None:
     _write_site(session, options.site)
     site_url = options.site.url if options.site else None
     show_results(night_id, markdown, compared, home, reports, site_url)
-    report_runs(options.notify, home, reports, night_address(site_url, night_id))
+    site_page = address(site_url, night_page(night_id)) if site_url else None
+    report_runs(options.notify, home, reports, site_page)
     report_events(options.notify, home, site_url)
     report_summary(options.notify, night_id, compared, site_url)
 
