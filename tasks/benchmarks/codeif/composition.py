@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from schemas.dialog import Dialog
 from schemas.errors import UsageError
 from schemas.problem import BASE_INSTRUCTION, Problem
-from tasks.benchmarks.codeif.repositories.raw_repository import DEPENDENCIES
-from tasks.benchmarks.codeif.repositories.repository import CHARACTERS_PER_TOKEN, project_of
+from tasks.benchmarks.codeif.raw_row import DEPENDENCIES
+from tasks.benchmarks.codeif.repository import CHARACTERS_PER_TOKEN, project_of
 from warehouse.connect import Rows
 
 if TYPE_CHECKING:
