@@ -12,7 +12,6 @@ from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
 from sandbox.workspace.interface import image_of
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
-from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot
@@ -23,15 +22,14 @@ from schemas.verdict import (
     Outcome,
     ProgramVerdict,
     TestVerdict,
-    verdict_id,
 )
 from tasks.benchmarks.contract import TestRun
-from tasks.dialogue.tools import Place
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import ExecuteItem, RunContext
-from tasks.worker.workspaces import NO_TREE, program_in_place
+from tasks.worker.program_book import ProgramFacts
+from tasks.worker.workspaces import program_in_place
 
 _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that come from the run of its program."""
@@ -73,26 +71,7 @@ def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> st
     """
     if test.code is None:
         return None
-    return verdict_id(
-        code=test.code,
-        tests=test.tests,
-        runner_version=context.spec.runner_version,
-        environment=context.environment,
-        limits=test.limits or context.spec.limits,
-        kind=test.kind,
-        entry_point=test.entry_point,
-        tree=_place_of(test),
-        cases=cases,
-        placing=test.placing,
-        image=test.image,
-    )
-
-
-def _place_of(test: TestRun) -> str:
-    """Return a name for the tree or repository that a test runs in; empty if there is none."""
-    if test.repository is not None:
-        return content_id(test.repository)
-    return "" if test.tree is None else test.tree.name
+    return ProgramFacts.of_run(context).id_of(test.program, cases)
 
 
 def decide(
@@ -247,7 +226,7 @@ def _run_in(
             n_patches += 1
             continue
         try:
-            programs[id(test)] = placed_program(context, test, test.code or "")
+            programs[id(test)] = program_in_place(context.resources, test.program)
         except (SandboxUnavailable, Unscorable) as missing:
             results[id(test)] = missing
     reports, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
@@ -282,17 +261,6 @@ def patch_places(
         )
 
     return trees, open_place
-
-
-def placed_program(context: RunContext, test: TestRun, code: str) -> TestProgram:
-    """Return the test run's program with this code. Raises the errors of `program_in_place`."""
-    return program_in_place(context.resources, test.kind, code, test.tests, _place(test))
-
-
-def _place(test: TestRun) -> Place | None:
-    if test.tree is None:
-        return Place(NO_TREE, test.entry_point) if test.entry_point else None
-    return Place(test.tree, test.entry_point, test.placing)
 
 
 def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:

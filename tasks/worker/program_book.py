@@ -103,10 +103,10 @@ class ProgramFacts:
 
     def limits_of(self, program: WantedProgram) -> Limits:
         """Return the limits of a program."""
-        return (program.place and program.place.limits) or self.limits
+        return program.limits or (program.place and program.place.limits) or self.limits
 
-    def id_of(self, program: WantedProgram) -> str:
-        """Return the verdict id of a program. The stage `execute` computes an equal id."""
+    def id_of(self, program: WantedProgram, cases: tuple[str, ...] = ()) -> str:
+        """Return the verdict id of these cases of a program, or of all cases."""
         place = program.place
         return verdict_id(
             code=program.code,
@@ -117,7 +117,9 @@ class ProgramFacts:
             kind=program.kind,
             entry_point=place.entry_point if place else "",
             tree=place.tree.name if place else "",
+            cases=cases,
             placing=place.placing if place else None,
+            image=program.image,
         )
 
 
@@ -176,9 +178,7 @@ class ProgramBook:
 
     def _run(self, program: WantedProgram) -> ProgramVerdict:
         facts = self._facts
-        placed = program_in_place(
-            facts.resources, program.kind, program.code, program.tests, program.place
-        )
+        placed = program_in_place(facts.resources, program)
         with self._slots:
             return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
 

@@ -21,10 +21,9 @@ from sandbox.workspace.interface import (
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.dialog import MISSING
 from schemas.errors import SandboxUnavailable, Unscorable
-from schemas.problem import SuiteKind
 from schemas.run import Limits
 from schemas.verdict import FailureReason
-from tasks.dialogue.tools import Place, Tree
+from tasks.dialogue.tools import NO_TREE, Tree, WantedProgram
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.source_trees import TreeDigests, tree_files
 from tasks.storage.files.trees import TreeStore
@@ -177,19 +176,16 @@ async def _to_its_end(
 
 
 Resources = Sequence[tuple[str, str]]
-NO_TREE = Tree("", Path())
-"""Placeholder tree of a program that has an entry point but no source tree."""
 
 
-def program_in_place(
-    resources: Resources, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None
-) -> TestProgram:
+def program_in_place(resources: Resources, program: WantedProgram) -> TestProgram:
     """Return the program of an answer, with the files of its tree.
 
     Raises:
         SandboxUnavailable: The tree existed at planning and is now missing or changed.
         Unscorable: The tree never existed, or lacks the file that the answer replaces.
     """
+    kind, code, tests, place = program.kind, program.code, program.tests, program.place
     if place is None:
         return program_of(kind, code, tests)
     files = _files(resources, place.tree, place.placing.environment if place.placing else "")
