@@ -11,8 +11,7 @@ from schemas.verdict import Outcome
 from tasks.driver.execution import item_of
 from tasks.planning.plan import RunPlan
 from tasks.worker.audit_shard import audit_rows
-from tasks.worker.deciding import id_of
-from tasks.worker.execute_shard import test_runs
+from tasks.worker.execute_shard import id_of, test_runs
 from tasks.worker.jobs import AuditItem, Pass, RunContext
 
 _COLUMNS = ("episode_id", "turn", "instruction_id", "outcome", "verdict_id")

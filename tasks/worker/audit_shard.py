@@ -12,12 +12,10 @@ from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
 from tasks.storage.journaling.leases import lease_shard
 from tasks.storage.parquet_store import Lake
-from tasks.worker.deciding import patch_places, sandbox_in
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
 from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_book import sandbox_of
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import patch_places, program_in_place, sandbox_in, sandbox_of
 
 STAGE = "audit"
 

@@ -18,7 +18,7 @@ from tasks.benchmarks.contract import Staged
 from tasks.dialogue.tools import WantedProgram
 from tasks.language.markdown_code import first_python_block
 from tasks.storage.home import Home
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import program_in_place
 
 VARIABLE = "CODEIF_REPOS"
 """Names a folder that `parley build codeif-repos` made."""

@@ -22,7 +22,7 @@ from tasks.benchmarks.setting import CastRequest
 from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.dialogue.reviewed_subject import review_rounds
 from tasks.dialogue.tools import Place, WantedProgram
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, scores_of, verdicts_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 from tests.tasks.benchmarks.codeif.test_cast import Numbered

@@ -19,10 +19,9 @@ from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.files.source_trees import tree_files
 from tasks.storage.home import Home
-from tasks.worker.deciding import answers_of, decide
+from tasks.worker.execute_shard import answers_of, decide
 from tasks.worker.jobs import ExecuteItem
-from tasks.worker.program_book import ProgramFacts
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import ProgramFacts, program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of
 from tests.tasks.benchmarks.codeif.test_repository import PROJECTS, sample, wanted
 

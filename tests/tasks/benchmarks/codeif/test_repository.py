@@ -28,7 +28,7 @@ from tasks.benchmarks.contract import Staged
 from tasks.dialogue.tools import WantedProgram
 from tasks.planning.dataset import resolved_data
 from tasks.storage.home import Home
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 
