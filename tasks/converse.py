@@ -22,7 +22,7 @@ from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.access import ModelAccess
-from tasks.planning.participants.concurrency import (
+from tasks.planning.participants.models import (
     access_in_worker,
     concurrency_by_endpoint,
     endpoint_of,
@@ -264,7 +264,7 @@ def settle(plan: RunPlan) -> None:
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
-    open_ids = plan.unfinished_ids()
+    open_ids = set(plan.pending(plan.everything).ids.to_pylist())
     if not open_ids or not read_unfinished(journal, open_ids):
         remove_segments(journal)
 

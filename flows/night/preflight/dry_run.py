@@ -22,7 +22,7 @@ from flows.night.preflight.earlier_usage import (
 from flows.night.preflight.estimated_cost import estimated_costs, unknown_hours
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.language.endpoints.addresses import secret_variables
+from tasks.language.endpoints.request_parts import secret_variables
 from tasks.language.providers.contract import ServeRequest
 from tasks.language.providers.registry import PROVIDERS, provider_of
 from tasks.planning.plan import RunPlan
