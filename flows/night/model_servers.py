@@ -16,12 +16,10 @@ from itertools import count
 from socket import create_connection
 from urllib.parse import urlsplit
 
-from flows.night.server_queue import Claim, Grant, Server, ServerQueue
-from flows.night.serving import Serving
+from flows.night.server_queue import Claim, Grant, Server, ServerQueue, demand_of, machine_devices
+from flows.night.serving import ServerHours, ServingMeter
 from flows.night.spending import Spending
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.driver.gpus import demand_of, machine_devices
-from tasks.driver.serving_meter import ServingMeter
 from tasks.driver.signals import heed_signals
 from tasks.language.access import ModelAccess
 from tasks.language.providers.registry import is_served_here
@@ -49,7 +47,7 @@ class ModelServers:
     def __init__(
         self, home: Home, night_id: str, resources: ExitStack, print_line: Callable[[str], None]
     ) -> None:
-        self.hours = Serving(night_id)
+        self.hours = ServerHours(night_id)
         """Records which run used which server, and for how long."""
         self.spending: Spending | None = None
         """Counter of server hours, if the invocation has caps."""

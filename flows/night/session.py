@@ -29,7 +29,7 @@ from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset_cache import DatasetCache
-from tasks.planning.participants.concurrency import endpoints_of
+from tasks.planning.participants.models import endpoints_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS_PER_WORKER = 64
-"""Maximum number of shards in flight per worker process and queue (`tasks.driver.run_queue`).
+"""Maximum number of shards in flight per worker process and queue (`flows.night.run_queue`).
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """

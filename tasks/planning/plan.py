@@ -31,9 +31,16 @@ from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
-from tasks.planning.participants.choice import choose, choose_simulator, find_setting, own_sampling
-from tasks.planning.participants.embedders import choose_embedder, is_in_play
-from tasks.planning.participants.judges import PlannedJudge, choose_judges
+from tasks.planning.participants.choice import (
+    PlannedJudge,
+    choose,
+    choose_embedder,
+    choose_judges,
+    choose_simulator,
+    find_setting,
+    is_in_play,
+    own_sampling,
+)
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.run_options import (
@@ -191,17 +198,10 @@ class RunPlan:
         self.wanted = self.wanted.of_problems(problems)
         self.__dict__.pop("members", None)
 
-    def pending(self) -> WantedEpisodes:
-        """Return the wanted episodes that no run has finished yet."""
-        return self.wanted.without(self.episodes.heads(finished=True)["episode_id"])
-
-    def unfinished_ids(self) -> set[str]:
-        """Return the ids of all unfinished episodes of the dataset, wanted or not."""
-        return set(
-            self.everything.without(
-                self.episodes.heads(finished=True)["episode_id"]
-            ).ids.to_pylist()
-        )
+    def pending(self, of: WantedEpisodes | None = None) -> WantedEpisodes:
+        """Return the episodes, of the wanted ones by default, that no run has finished yet."""
+        finished = self.episodes.heads(finished=True)["episode_id"]
+        return (self.wanted if of is None else of).without(finished)
 
     @cached_property
     def members(self) -> WantedEpisodes:

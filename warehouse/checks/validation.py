@@ -8,7 +8,7 @@ in an in-memory context without progress bars and telemetry.
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.lake.records import QualityCheck
-from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite
+from warehouse.checks.rule import CheckContext, FrameRules, Row, Rows, Rule, Suite
 
 _RULE_KEY = "parley.rule"
 _lock = threading.Lock()
@@ -59,7 +59,7 @@ def _gx() -> Any:
 def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
     """Evaluate the rules of a suite whose facts are in the context, in the suite's order."""
     with _lock:
-        rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
+        rows_by_frame: dict[Rows, Sequence[Row] | Exception] = {}
         results: list[RuleResult] = []
         for frame in suite.frames:
             rules = [rule for rule in frame.rules if _is_applicable(rule, context)]
@@ -77,7 +77,7 @@ def _rows_once(
     frame: FrameRules,
     data: pa.Table,
     context: CheckContext,
-    rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception],
+    rows_by_frame: dict[Rows, Sequence[Row] | Exception],
 ) -> Sequence[Row] | Exception:
     if frame.rows not in rows_by_frame:
         try:
@@ -197,7 +197,7 @@ def as_check(
         table_name=suite.table,
         suite=f"{suite.table}: {outcome.frame.grain}",
         expectation=rule.name,
-        column_name=rule.column,
+        column_name=", ".join(rule.columns) or None,
         success=success,
         crashed=crash is not None,
         blocking=rule.blocking or crash is not None,

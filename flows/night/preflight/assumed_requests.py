@@ -22,7 +22,7 @@ from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.journal import Unfinished
+from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.storage.pending import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4

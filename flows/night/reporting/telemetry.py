@@ -34,7 +34,7 @@ from flows.night.spending import token_price
 from schemas.errors import ParleyError
 from schemas.night.serving import ServedHours
 from schemas.night.work import StageTime
-from tasks.driver.repeating import repeating
+from tasks.driver.signals import repeating
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport

@@ -18,7 +18,7 @@ from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, digests_by_dialog, rerun_reasons
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.parquet_store import listing_again
 
 
@@ -107,7 +107,8 @@ def _is_answer(step: Step) -> bool:
 def begun_episodes(plan: RunPlan, pending: AbstractSet[str]) -> frozenset[str]:
     """Return the episodes, `pending` at the start, that have finished or have journaled steps."""
     still = set(plan.pending().ids.to_pylist())
-    return frozenset((pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys())
+    begun = read_unfinished(plan.home.journal(plan.run_id), still)
+    return frozenset((pending - still) | begun.keys())
 
 
 def with_episodes(
