@@ -12,7 +12,7 @@ import typer
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
 from flows.cli.commands.layout import lay_out
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
-from flows.cli.panels import ENDPOINTS, EXECUTION, LAYOUT, PanelCommand
+from flows.cli.options import endpoints_option, execution_option, layout_option
 from schemas.errors import (
     BudgetSpent,
     ConfigError,
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 LOGS = Path("logs")
 CHECKOUT = "OWNER/NAME=PATH"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's command."""
-    app.command("build", cls=PanelCommand)(build)
 
 
 def build(
@@ -61,7 +56,7 @@ def build(
     ] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help=f"Model that embeds texts: {EMBEDDER_HELP}", rich_help_panel=ENDPOINTS),
+        endpoints_option(help=f"Model that embeds texts: {EMBEDDER_HELP}"),
     ] = None,
     data: Annotated[
         str | None,
@@ -82,86 +77,67 @@ def build(
     ] = None,
     concurrency: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Maximum number of requests in flight to each endpoint.",
-            rich_help_panel=EXECUTION,
-        ),
+        execution_option(min=1, help="Maximum number of requests in flight to each endpoint."),
     ] = 64,
     sandbox: Annotated[
         str | None,
-        typer.Option(
-            help="Sandbox that runs programs. `parley list sandboxes` shows all.",
-            rich_help_panel=EXECUTION,
-        ),
+        execution_option(help="Sandbox that runs programs. `parley list sandboxes` shows all."),
     ] = None,
     key_env: Annotated[
         str | None,
-        typer.Option(
-            help="Environment variable with the API key of all models except judge and embedder.",
-            rich_help_panel=ENDPOINTS,
+        endpoints_option(
+            help="Environment variable with the API key of all models except judge and embedder."
         ),
     ] = None,
     revision: Annotated[
         str | None,
-        typer.Option(
+        endpoints_option(
             help="Name of the weights behind the endpoint, for all models except judge and"
-            " embedder.",
-            rich_help_panel=ENDPOINTS,
+            " embedder."
         ),
     ] = None,
     judge_key_env: Annotated[
-        str | None, typer.Option(help="Like --key-env, for the judge.", rich_help_panel=ENDPOINTS)
+        str | None, endpoints_option(help="Like --key-env, for the judge.")
     ] = None,
     judge_revision: Annotated[
-        str | None, typer.Option(help="Like --revision, for the judge.", rich_help_panel=ENDPOINTS)
+        str | None, endpoints_option(help="Like --revision, for the judge.")
     ] = None,
     embedder_key_env: Annotated[
         str | None,
-        typer.Option(help="Like --key-env, for the embedder.", rich_help_panel=ENDPOINTS),
+        endpoints_option(help="Like --key-env, for the embedder."),
     ] = None,
     embedder_revision: Annotated[
         str | None,
-        typer.Option(help="Like --revision, for the embedder.", rich_help_panel=ENDPOINTS),
+        endpoints_option(help="Like --revision, for the embedder."),
     ] = None,
     patience_s: Annotated[
         float,
-        typer.Option(
-            min=0,
-            help="Seconds to wait for an endpoint that stopped answering.",
-            rich_help_panel=ENDPOINTS,
-        ),
+        endpoints_option(min=0, help="Seconds to wait for an endpoint that stopped answering."),
     ] = 300.0,
     budget: BudgetCaps = None,
     checkout: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar=CHECKOUT,
-            help="Use this git checkout of the repository OWNER/NAME. Repeatable.",
-            rich_help_panel=LAYOUT,
+        layout_option(
+            metavar=CHECKOUT, help="Use this git checkout of the repository OWNER/NAME. Repeatable."
         ),
     ] = None,
     fetch: Annotated[
         bool,
-        typer.Option(
+        layout_option(
             "--fetch",
             help="Download projects without a --checkout from their public git repositories.",
-            rich_help_panel=LAYOUT,
         ),
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Write only the files of this project. Repeatable.", rich_help_panel=LAYOUT
-        ),
+        layout_option(help="Write only the files of this project. Repeatable."),
     ] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(
+        layout_option(
             metavar="NAME=PATH",
             help="Extra files that the dataset's rows need. projects=FILE: JSON file with your own"
             " projects, whose files are then written, too.",
-            rich_help_panel=LAYOUT,
         ),
     ] = None,
     out: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.completion import names_of
+from flows.cli.options import names_of
 from schemas.errors import UnknownName, UsageError
 from schemas.outside.display import plain_line
 from schemas.outside.hidden import hidden
@@ -32,18 +32,6 @@ class Listing(StrEnum):
     EPISODES = "episodes"
     SANDBOXES = "sandboxes"
     TEMPLATES = "templates"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("show")(show)
-    app.command("sql")(sql)
-    app.command("list")(list_things)
-    app.command("report")(report)
-    app.command("why-rerun")(why_rerun)
-    app.command("agreement")(agreement)
-    app.command("compare")(compare)
-    app.command("help")(explain_topic)
 
 
 def show(
