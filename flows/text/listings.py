@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
+from flows.text.records import as_records
 from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 
@@ -62,7 +63,7 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
 
     Heads, ids and times are short. The numbers of episodes without a valid result share a cell.
     """
-    printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
+    printed = [_printed(record) for record in as_records(columns, rows)]
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
     return heads, [tuple(row[column] for column in visible) for row in printed]
@@ -81,7 +82,7 @@ def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return the reason of each withheld, incomplete or released run, in at most three lines."""
     lines: list[str] = []
-    for run in (dict(zip(columns, row, strict=True)) for row in rows):
+    for run in as_records(columns, rows):
         if run.get("withheld_reason"):
             state = (
                 f"released ({run['released_because']}), withheld"
