@@ -69,14 +69,24 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
     return heads, [tuple(row[column] for column in visible) for row in printed]
 
 
-def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
-    """Yield title and table of each benchmark's metrics.
+def printed_tables(
+    kind: str, columns: Sequence[str], rows: Sequence[Any]
+) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Any]]]]:
+    """Yield title, heads and cells of each table that shows the listing of a kind on a terminal.
 
-    Each table has no column for the benchmark, so that full names of metrics fit.
+    Each benchmark's metrics have a table of their own, without a column for the benchmark, so that
+    full names of metrics fit.
     """
-    for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
-        table = [(metric, version, about) for metric, version, _, about in metrics]
-        yield f"Metrics of {benchmark}", (("metric", "version", "about"), table)
+    if kind == "metrics":
+        for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
+            cells = [(metric, version, about) for metric, version, _, about in metrics]
+            yield f"Metrics of {benchmark}", ("metric", "version", "about"), cells
+    elif kind == "benchmarks":
+        from flows.text.benchmark_listing import printed_rows
+
+        yield "", *printed_rows(rows)
+    else:
+        yield "", *printed_listing(columns, rows)
 
 
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

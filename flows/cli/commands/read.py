@@ -1,9 +1,8 @@
 """Read-only commands: show, sql, list, report, why-rerun, agreement, compare, help."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,18 +20,18 @@ _CSV = (
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
 
-class Listing(StrEnum):
-    """Kinds of items that `parley list` shows."""
-
-    BENCHMARKS = "benchmarks"
-    AGENTS = "agents"
-    BUILDS = "builds"
-    MODELS = "models"
-    METRICS = "metrics"
-    RUNS = "runs"
-    EPISODES = "episodes"
-    SANDBOXES = "sandboxes"
-    TEMPLATES = "templates"
+Kind = Literal[
+    "benchmarks",
+    "agents",
+    "builds",
+    "models",
+    "metrics",
+    "runs",
+    "episodes",
+    "sandboxes",
+    "templates",
+]
+"""Kind of items that `parley list` shows."""
 
 
 def show(
@@ -100,7 +99,7 @@ def sql(
 
 def list_things(
     kind: Annotated[
-        Listing,
+        Kind,
         typer.Argument(metavar="KIND", help="Kind of items to list."),
     ],
     name: Annotated[
@@ -128,12 +127,11 @@ def list_things(
     Models, runs and episodes come from Parley's home, all other kinds from the installation.
     """
     from flows.text.benchmark_listing import described as benchmark_lines
-    from flows.text.benchmark_listing import printed_rows as printed_benchmarks
-    from flows.text.listings import listing, printed_listing, printed_metrics, reason_lines
+    from flows.text.listings import listing, printed_tables, reason_lines
 
-    if name is not None and kind is not Listing.BENCHMARKS:
-        raise UsageError(f"`parley list {kind.value}` takes no name. Remove {name!r}")
-    columns, rows = listing(find_home(), kind.value, run)
+    if name is not None and kind != "benchmarks":
+        raise UsageError(f"`parley list {kind}` takes no name. Remove {name!r}")
+    columns, rows = listing(find_home(), kind, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))
         rows = [row for row in rows if row[0] == name or row[0].startswith(f"{name}.")]
@@ -142,22 +140,16 @@ def list_things(
             return
     if first:
         if not rows:
-            raise UsageError(f"there are no {kind.value} in {find_home().path}")
+            raise UsageError(f"there are no {kind} in {find_home().path}")
         print(plain_line(str(rows[0][0]), 1000))
     elif json_output:
         print(json.dumps(as_records(columns, rows), default=str))
     else:
         from flows.text.results import print_rows
 
-        if kind is Listing.METRICS:
-            for title, (heads, cells) in printed_metrics(rows):
-                print_rows(title, heads, cells)
-            return
-        is_benchmarks = kind is Listing.BENCHMARKS
-        print_rows(
-            "", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows))
-        )
-        if is_benchmarks:
+        for title, heads, cells in printed_tables(kind, columns, rows):
+            print_rows(title, heads, cells)
+        if kind == "benchmarks":
             print("`parley list benchmarks NAME` shows the options and details of a benchmark.")
         for line in reason_lines(columns, rows):
             print(line)
