@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-
 from tasks.metrics.registry import metric
 from tasks.metrics.written_language import language_of, n_sentences, n_words
 
