@@ -17,6 +17,22 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
+class RunRow(Frozen):
+    """Row of a table about one run."""
+
+    run_id: str
+    benchmark: str
+    model: str
+
+
+class EpisodeRow(RunRow):
+    """Row of a table about one episode of a run."""
+
+    episode_id: str
+    problem_id: str
+    sample: int = Field(ge=0)
+
+
 def added_later(default: Any, **constraints: Any) -> Any:
     """Declare a field that was added after ids were first stored.
 

@@ -32,6 +32,7 @@ from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
 from tasks.planning.participants.choice import (
     PlannedJudge,
+    PlannedModel,
     choose,
     choose_embedder,
     choose_judges,
@@ -41,7 +42,7 @@ from tasks.planning.participants.choice import (
     own_sampling,
 )
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
-from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.run_options import (
     apply_templates,
     choose_agent,
@@ -230,14 +231,13 @@ class RunPlan:
         return self.spec.sandbox != NO_SANDBOX
 
     @property
-    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
-        """Models of all roles but the embedder, with their requests."""
-        roles = (
-            (self.subject, self.request.model),
-            (self.simulator, self.request.simulator),
-            *((judge.access, judge.request) for judge in self.judges.values()),
-        )
-        return tuple((access, request) for access, request in roles if access and request)
+    def models(self) -> tuple[PlannedModel, ...]:
+        """Subject, simulator and judges, as far as the run has them."""
+        subject = PlannedModel("subject", self.subject, self.request.model)
+        if self.simulator is None or self.request.simulator is None:
+            return (subject, *self.judges.values())
+        simulator = PlannedModel("simulator", self.simulator, self.request.simulator)
+        return (subject, simulator, *self.judges.values())
 
     @property
     def audits(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.panels import COMPARISON, EXECUTION
+from flows.cli.options import comparison_option, execution_option
 from flows.text.reasons import in_three_lines
 from schemas.errors import BudgetSpent, ParleyError
 from schemas.outside.display import plain_line
@@ -116,11 +116,10 @@ def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, objec
 
 Json = Annotated[
     bool,
-    typer.Option(
+    execution_option(
         "--json",
         help="Print one line of JSON for each run. `results` holds every metric with interval and"
         " n.",
-        rich_help_panel=EXECUTION,
     ),
 ]
 
@@ -136,10 +135,7 @@ class FailEvent(StrEnum):
 
 FailOn = Annotated[
     list[FailEvent] | None,
-    typer.Option(
-        help="Exit with code 5 if a run of this command has this event. Repeatable.",
-        rich_help_panel=COMPARISON,
-    ),
+    comparison_option(help="Exit with code 5 if a run of this command has this event. Repeatable."),
 ]
 DryRun = Annotated[
     bool,

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.completion import names_of
+from flows.cli.options import names_of
+from flows.text.records import as_records
 from schemas.errors import UnknownName, UsageError
 from schemas.outside.display import plain_line
 from schemas.outside.hidden import hidden
@@ -32,18 +33,6 @@ class Listing(StrEnum):
     EPISODES = "episodes"
     SANDBOXES = "sandboxes"
     TEMPLATES = "templates"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("show")(show)
-    app.command("sql")(sql)
-    app.command("list")(list_things)
-    app.command("report")(report)
-    app.command("why-rerun")(why_rerun)
-    app.command("agreement")(agreement)
-    app.command("compare")(compare)
-    app.command("help")(explain_topic)
 
 
 def show(
@@ -98,7 +87,7 @@ def sql(
 
     columns, rows = run_query(home.path, statement)
     if json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        print(json.dumps(as_records(columns, rows), default=str))
         return
     if as_csv:
         print_csv(columns, rows)
@@ -156,7 +145,7 @@ def list_things(
             raise UsageError(f"there are no {kind.value} in {find_home().path}")
         print(plain_line(str(rows[0][0]), 1000))
     elif json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        print(json.dumps(as_records(columns, rows), default=str))
     else:
         from flows.text.results import print_rows
 
@@ -246,14 +235,14 @@ def agreement(
         raise UnknownName(
             "rated rubric", rubric, rubrics, "`parley import ratings FILE.csv` imports ratings"
         )
-    rows = [row for row in rows if rubric in (None, row[0])]
+    records = as_records(columns, (row for row in rows if rubric in (None, row[0])))
     if json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
+        print(json.dumps(records))
         return
     from flows.text.comparison import print_agreement
 
-    print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
-    if not rows:
+    print_agreement(records)
+    if not records:
         print(
             "No item was rated by two people, or by a person and a judge. Import ratings with"
             " `parley import ratings FILE.csv`."
