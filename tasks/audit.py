@@ -25,8 +25,7 @@ from tasks.driver.fan_out import even_shards
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
 from tasks.worker.audit_shard import audit_rows, audit_shard
-from tasks.worker.deciding import id_of
-from tasks.worker.execute_shard import test_runs
+from tasks.worker.execute_shard import id_of, test_runs
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext
 
 _COLUMNS = ("episode_id", "turn", "instruction_id", "outcome", "verdict_id")

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.checks import skipped_line
-from flows.night.preflight.notification_destinations import find_collector
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
@@ -93,6 +91,8 @@ def run_night(
     plans = plan_night(requests, home, datasets)
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
+    from flows.night.preflight.notification_destinations import find_collector
+
     collector = find_collector(home, telemetry)
     checked = _preflight(home, plans, board, budget, with_canary=with_canary)
     options = {"notify": notify, "site": site, "budget": budget, "telemetry": collector}
@@ -177,7 +177,7 @@ def _preflight(
     require_room(home.path)
     lines = [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(
-        [*lines, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]
+        [*lines, *(plan.skipped.skipped_line for plan in plans if plan.skipped)]
     ):
         print(line, file=sys.stderr)
     if with_canary:

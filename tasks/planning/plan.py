@@ -10,7 +10,6 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
@@ -249,6 +248,8 @@ class RunPlan:
     def environment(self) -> str:
         """Fingerprint of the sandbox; empty without programs."""
         if self.images:
+            from sandbox.backends.docker.backend import DockerSandbox
+
             return DockerSandbox().fingerprint_of_images()
         return self._sandbox.fingerprint() if self.runs_programs else ""
 

@@ -48,7 +48,7 @@ from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 shard = pickle.loads(Path(sys.argv[1]).read_bytes())
 play = converse_shard if type(shard).__name__ == "ConverseShard" else execute_shard
-execution = sys.modules["tasks.worker.deciding"]
+execution = sys.modules["tasks.worker.program_book"]
 run_answer = execution.run_answer
 def stopped_at_the_first(*arguments):
     execution.run_answer = run_answer
