@@ -36,28 +36,18 @@ def estimated_costs(
     costs: list[tuple[RoleRequests, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
     for requests in role_requests:
-        is_first = (
-            requests.role,
-            requests.identity,
-        ) not in served  # Several rubrics share the hours of their judge.
-        hours = _hours(plan, requests, n_dialogues) if is_first else 0.0
-        served.add((requests.role, requests.identity))
-        price, by_hour = (
-            stated_price(plan, requests.identity, requests.request),
-            hour_price_of(plan, requests.identity, requests.request),
+        identity, calls = requests.identity, requests.calls
+        # Several rubrics share the hours of their judge.
+        is_first = (requests.role, identity) not in served
+        served.add((requests.role, identity))
+        cost = RoleCost(
+            stated_price(plan, identity, requests.request),
+            hour_price_of(plan, identity, requests.request),
+            calls.input_tokens,
+            calls.output_tokens,
+            hours=_hours(plan, requests, n_dialogues) if is_first else 0.0,
         )
-        costs.append(
-            (
-                requests,
-                RoleCost(
-                    price,
-                    by_hour,
-                    requests.calls.input_tokens,
-                    requests.calls.output_tokens,
-                    hours=hours,
-                ),
-            )
-        )
+        costs.append((requests, cost))
     return costs
 
 
