@@ -111,12 +111,7 @@ def configuration_page() -> str:
     for model in _models(NightlyConfig, {}):
         texts = {name: _plain(text) for name, text in field_texts(model).items()}
         rows = [
-            (
-                f"`{name}`",
-                f"`{_type(field.annotation)}`",
-                _default(field),
-                _plain(texts.get(name, "")),
-            )
+            (f"`{name}`", f"`{_type(field.annotation)}`", _default(field), texts.get(name, ""))
             for name, field in model.model_fields.items()
         ]
         about = _first_line(inspect.getdoc(model))
