@@ -86,12 +86,7 @@ def _print(report: "EndpointReport") -> None:
     ]
     print_rows(f"{report.model} at {report.url}", ("property", "value"), rows)
     questions = [
-        (
-            q.name,
-            q.answer or q.refusal,
-            q.n_calls,
-            None if q.seconds is None else round(q.seconds, 2),
-        )
+        (q.name, q.answer or q.refusal, q.n_calls, q.seconds and round(q.seconds, 2))
         for q in report.questions
     ]
     print_rows("Questions", ("question", "answer", "requests", "seconds"), questions)
