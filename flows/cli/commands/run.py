@@ -165,7 +165,7 @@ def run(
     workers: Annotated[
         int,
         execution_option(
-            min=1, help="Number of Dask worker processes, at most one for each episode."
+            min=1, help="Number of Dask worker processes, at most one for each 16 episodes."
         ),
     ] = 2,
     sandbox: Annotated[
@@ -242,8 +242,7 @@ def run(
     If the command is interrupted, type it again to resume: finished work is not repeated.
     """
     from sandbox.registry import default_name
-    from tasks.planning.participants.embedders import refuse_needless_embedder
-    from tasks.planning.participants.judges import refuse_needless_judges
+    from tasks.planning.participants.choice import refuse_needless_embedder, refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
     subject_request = role_request(

@@ -89,14 +89,12 @@ def differences(stored: Facts, current: Facts) -> tuple[str, ...]:
 
 
 def _role_models(plan: RunPlan) -> Iterator[_RoleModel]:
-    roles = {plan.spec.simulator: "simulator"}
-    roles |= {judge.access.identity: "judge" for judge in plan.judges.values()}
+    roles = {model.identity: model.role for model in plan.models}
     roles[plan.spec.subject] = "subject"
-    for access, request in plan.models:
-        identity = access.identity
-        if PROVIDERS.load(identity.provider).facts is None:
-            continue
-        yield _RoleModel(roles.get(identity, "subject"), access, request.revision is not None)
+    for model in plan.models:
+        if PROVIDERS.load(model.identity.provider).facts is not None:
+            is_stated = model.request.revision is not None
+            yield _RoleModel(roles[model.identity], model.access, is_stated)
     embedder, request = plan.embedder, plan.request.embedder
     if embedder is not None and request is not None and embedder.identity.is_hosted:
         yield _RoleModel("embedder", client_access(embedder), request.revision is not None)
