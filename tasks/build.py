@@ -106,7 +106,7 @@ def _opener(
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
-    access, _ = plan.models[place]
+    access = plan.models[place].access
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:

@@ -73,9 +73,9 @@ class ModelServers:
         with self._changed:
             for plan in plans:
                 models = {
-                    access.identity: request
-                    for access, request in plan.models
-                    if is_served_here(access.identity.provider)
+                    model.identity: model.request
+                    for model in plan.models
+                    if is_served_here(model.identity.provider)
                 }
                 if models and plan.run_id not in self._queue.needed:
                     self._queue.needed[plan.run_id] = set(models)
@@ -108,7 +108,7 @@ class ModelServers:
             heed: Function called repeatedly during the wait. An exception that it raises ends the
                 wait.
         """
-        of_plan = {access.identity: (access, request) for access, request in plan.models}
+        of_plan = {model.identity: (model.access, model.request) for model in plan.models}
         ours = [
             identity
             for identity in (of_plan if only is None else dict.fromkeys(only))
@@ -140,7 +140,7 @@ class ModelServers:
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
         """Return True if the devices suffice to run these models' servers at the same time."""
-        demands = {access.identity: demand_of(request) for access, request in plan.models}
+        demands = {model.identity: demand_of(model.request) for model in plan.models}
         with self._changed:
             return self._queue.fits(
                 {
@@ -277,7 +277,7 @@ class ModelServers:
             needed.intersection_update((*used, *later))
         self._drop(
             plan.run_id,
-            [access.identity for access, _ in plan.models if access.identity not in used],
+            [model.identity for model in plan.models if model.identity not in used],
         )
 
     def leave(self, run_id: str) -> None:

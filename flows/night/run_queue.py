@@ -385,8 +385,6 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         prerequisites=frozenset({plan.awaits} if plan.awaits else ()),
         judgements=judged,
         served_models=frozenset(
-            str(access.identity)
-            for access, _ in plan.models
-            if is_served_here(access.identity.provider)
+            str(model.identity) for model in plan.models if is_served_here(model.identity.provider)
         ),
     )

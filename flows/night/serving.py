@@ -25,9 +25,9 @@ from schemas.night.cost import sum_usd_hourly
 from schemas.night.serving import ServedHours, Serving
 from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_metrics import COUNTERS, NoMetrics, ServerMetrics, ask_metrics
+from tasks.planning.participants.choice import PlannedModel
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
-from tasks.planning.request import ModelRequest
 from tasks.storage.parquet_store import Lake
 
 
@@ -53,15 +53,19 @@ class ServerHours:
         self._night_id = night_id
         self._servers: dict[ModelIdentity, _Server] = {}
         self._seconds: defaultdict[Holder, float] = defaultdict(float)
-        self._usages: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
+        self._usages: dict[Holder, tuple[RunPlan, PlannedModel]] = {}
         self._lock = threading.RLock()
 
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
         """Record that a run begins to use servers. They may still be starting."""
         with self._lock:
-            requests = {access.identity: request for access, request in plan.models}
+            models = {model.identity: model for model in plan.models}
             for identity in identities:
-                new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
+                new = {
+                    Holder(plan.run_id, model.role, identity)
+                    for model in plan.models
+                    if model.identity == identity
+                }
                 server = self._servers.setdefault(identity, _Server(time.monotonic()))
                 self._settle(server)
                 for run_id in (
@@ -71,7 +75,7 @@ class ServerHours:
                 server.holders = server.holders | new if server.is_held else new
                 server.is_held = True
                 for holder in new - self._usages.keys():
-                    self._usages[holder] = plan, requests[identity]
+                    self._usages[holder] = plan, models[identity]
             self._keep(plan.run_id)
 
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
@@ -110,8 +114,8 @@ class ServerHours:
                 if holder.run_id == run_id
             ]
             return sum_usd_hourly(
-                role_cost(plan, holder.identity, request, hours=self._seconds[holder] / 3600)
-                for holder, plan, request in held
+                role_cost(plan.lake, model, hours=self._seconds[holder] / 3600)
+                for holder, plan, model in held
             )
 
     def _settle(self, server: _Server) -> None:
@@ -136,21 +140,11 @@ class ServerHours:
                 role=holder.role,
                 role_model=holder.identity.label,
                 hours=self._seconds[holder] / 3600 if is_known else None,
-                gpus=request.n_gpus,
+                gpus=model.request.n_gpus,
             )
-            for holder, _, request in held
+            for holder, _, model in held
         ]
         plan.lake.write_part("served_hours", rows, self._night_id, **plan.keys)
-
-
-def _roles(plan: RunPlan, identity: ModelIdentity) -> set[str]:
-    spec = plan.spec
-    played = {
-        ("subject", spec.subject),
-        ("simulator", spec.simulator),
-        *(("judge", seat.judge) for seat in spec.judges),
-    }
-    return {role for role, model in played if model == identity}
 
 
 EVERY_S = 30.0

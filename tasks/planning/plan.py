@@ -10,7 +10,6 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
@@ -33,6 +32,7 @@ from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
 from tasks.planning.participants.choice import (
     PlannedJudge,
+    PlannedModel,
     choose,
     choose_embedder,
     choose_judges,
@@ -42,7 +42,7 @@ from tasks.planning.participants.choice import (
     own_sampling,
 )
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
-from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.run_options import (
     apply_templates,
     choose_agent,
@@ -231,14 +231,13 @@ class RunPlan:
         return self.spec.sandbox != NO_SANDBOX
 
     @property
-    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
-        """Models of all roles but the embedder, with their requests."""
-        roles = (
-            (self.subject, self.request.model),
-            (self.simulator, self.request.simulator),
-            *((judge.access, judge.request) for judge in self.judges.values()),
-        )
-        return tuple((access, request) for access, request in roles if access and request)
+    def models(self) -> tuple[PlannedModel, ...]:
+        """Subject, simulator and judges, as far as the run has them."""
+        subject = PlannedModel("subject", self.subject, self.request.model)
+        if self.simulator is None or self.request.simulator is None:
+            return (subject, *self.judges.values())
+        simulator = PlannedModel("simulator", self.simulator, self.request.simulator)
+        return (subject, simulator, *self.judges.values())
 
     @property
     def audits(self) -> bool:
@@ -249,6 +248,8 @@ class RunPlan:
     def environment(self) -> str:
         """Fingerprint of the sandbox; empty without programs."""
         if self.images:
+            from sandbox.backends.docker.backend import DockerSandbox
+
             return DockerSandbox().fingerprint_of_images()
         return self._sandbox.fingerprint() if self.runs_programs else ""
 

@@ -161,9 +161,10 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     players = [plan.spec.subject, plan.spec.simulator] if of_players else []
     needed = (*players, *(plan.judges[rubric].access.identity for rubric in of_judges))
     shown: Counter[str] = Counter()
-    for access, request in plan.models:
-        commands = PROVIDERS.load(access.identity.provider).serve_commands
-        if access.identity in needed and commands is not None:
+    for model in plan.models:
+        access, request = model.access, model.request
+        commands = PROVIDERS.load(model.identity.provider).serve_commands
+        if model.identity in needed and commands is not None:
             wanted = ServeRequest(access, request.serve, request.revision, plan.home.logs)
             shown |= Counter(commands(wanted))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())

@@ -289,7 +289,7 @@ def _paid(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
 def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
     """Add the usage that the budget's ledger counted. It includes unfinished dialogues."""
     spent = work.spent
-    costs = (role_cost(plan, access.identity, request) for access, request in plan.models)
+    costs = (role_cost(plan.lake, model) for model in plan.models)
     has_prices = sum_usd(costs) is not None
     return done.model_copy(
         update={

@@ -267,12 +267,25 @@ def refuse_needless_embedder(request: EvaluationRequest) -> None:
 
 
 @dataclass(frozen=True)
-class PlannedJudge:
-    """Judge of one rubric, with the access to its model and its request."""
+class PlannedModel:
+    """Model in one role of a run or build, with the access to it and its request."""
 
-    judge: RubricJudge
+    role: str
+    """In a run: `subject`, `simulator` or `judge`."""
     access: ModelAccess
     request: ModelRequest
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model."""
+        return self.access.identity
+
+
+@dataclass(frozen=True)
+class PlannedJudge(PlannedModel):
+    """Judge of one rubric."""
+
+    judge: RubricJudge
 
 
 def choose_judges(
@@ -314,7 +327,7 @@ def choose_judges(
             judge=access.identity,
             sampling=model.sampling,
         )
-        chosen[rubric.name] = PlannedJudge(judge, access, model)
+        chosen[rubric.name] = PlannedJudge("judge", access, model, judge)
     return chosen
 
 

@@ -214,25 +214,19 @@ def _role(step: dict[str, Any]) -> str:
 
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
     """Yield the cost of subject and simulator, if they answered."""
-    roles = (
-        ("subject", plan.spec.subject, plan.request.model),
-        ("simulator", plan.spec.simulator, plan.request.simulator),
-    )
-    for role, identity, request in roles:
+    models = {model.role: model for model in plan.models if model.role != "judge"}
+    for role in ("subject", "simulator"):
         own = [step for step in steps if _role(step) == role]
         if own:
-            yield (
-                RoleCost(None)
-                if identity is None or request is None
-                else role_cost(plan, identity, request, _tokens(own))
-            )
+            model = models.get(role)
+            yield role_cost(plan.lake, model, _tokens(own)) if model else RoleCost(None)
 
 
 def _judge_costs(plan: RunPlan, judgements: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
     """Yield the cost of each rubric's judge that answered."""
     for rubric, judge in plan.judges.items():
         if own := _judged_rows([row for row in judgements if row.rubric == rubric]):
-            yield role_cost(plan, judge.access.identity, judge.request, _tokens(own))
+            yield role_cost(plan.lake, judge, _tokens(own))
 
 
 def _judged_rows(judgements: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:
