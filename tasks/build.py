@@ -18,7 +18,7 @@ from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.concurrency import access_in_worker
+from tasks.planning.participants.models import access_in_worker
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder, metered

@@ -22,7 +22,7 @@ from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.access import ModelAccess
-from tasks.planning.participants.concurrency import (
+from tasks.planning.participants.models import (
     access_in_worker,
     concurrency_by_endpoint,
     endpoint_of,

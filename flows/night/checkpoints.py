@@ -19,8 +19,8 @@ from tasks.checkpoints.evaluated import (
     record_checkpoints,
 )
 from tasks.checkpoints.scan import Scan, scan_sources
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.checkpoints.source import SourceCheckpoint
+from tasks.planning.dataset import DatasetCache
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home

@@ -15,7 +15,7 @@ from tasks.driver.run_queue import Needs, QueuedRun, RunQueue, State
 from tasks.driver.signals import HaltableThread, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.decisions.baseline import await_baselines
-from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoints_of
+from tasks.planning.participants.models import Endpoint, concurrency_by_endpoint, endpoints_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest

@@ -10,9 +10,8 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
 from tasks.dialogue.agents.contract import MakeSeat
-from tasks.dialogue.chat_subject import ChatSubject
+from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, partly_scripted
 from tasks.dialogue.engine import Cast, Seat
-from tasks.dialogue.scripted_user import ScriptedUser, partly_scripted
 from tasks.dialogue.tools import ProgramRunner
 from tasks.dialogue.workspaces import Workspaces
 from tasks.language.chat_model import ChatModel

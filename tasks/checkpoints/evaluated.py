@@ -10,7 +10,7 @@ from schemas.lake.records import NightRecord, RunRecord, utc_now
 from schemas.night.checkpoint import Checkpoint
 from schemas.night.work import FailedRun
 from schemas.run import ModelIdentity, RunSpec
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint
+from tasks.checkpoints.source import SourceCheckpoint
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.publishing import released_because
 from tasks.storage.home import Home

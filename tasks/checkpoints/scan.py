@@ -13,8 +13,13 @@ from schemas.run import ModelEndpoint
 from tasks.checkpoints.evaluated import known_checkpoints
 from tasks.checkpoints.folders import find_folders, find_recordings
 from tasks.checkpoints.hub import find_revisions
-from tasks.checkpoints.source import CheckpointSource
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint, Unread, newest_first, step_of
+from tasks.checkpoints.source import (
+    CheckpointSource,
+    SourceCheckpoint,
+    Unread,
+    newest_first,
+    step_of,
+)
 from tasks.storage.home import Home
 from tasks.storage.home_records import FileDigests
 

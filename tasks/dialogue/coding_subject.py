@@ -14,7 +14,7 @@ from schemas.problem import TestSuite
 from tasks.dialogue.agents.repository.labels import EMPTY, MALFORMED
 from tasks.dialogue.engine import Seat, Stop, Transcript, steps_since_message
 from tasks.dialogue.tools import ProgramRunner
-from tasks.language.sends import spent
+from tasks.language.chat_model import spent
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from schemas.run import Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message
-from tasks.language.sends import Spent, spent
+from tasks.language.chat_model import ChatModel, ChatRequest, Message, Spent, spent
 
 _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)

@@ -21,7 +21,7 @@ from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.participants.concurrency import access_in_worker
+from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
 from tasks.storage.journaling.leases import shard_attempt

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tasks.driver.signals import heed_signals
-from tasks.planning.participants.concurrency import Endpoint
+from tasks.planning.participants.models import Endpoint
 
 _HEED_EVERY_S = 0.2
 _NICENESS = 10

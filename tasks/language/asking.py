@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from schemas.errors import ModelUnavailable
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
-from tasks.language.sends import spent
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message, spent
 
 T = TypeVar("T")
 Messages = tuple[Message, ...]

@@ -16,12 +16,12 @@ from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
 from schemas.run import EmbedderIdentity
 from tasks.language.access import CallPolicy, ModelAccess, client_access
+from tasks.language.chat_model import OnSend, ignore_send
 from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.request_fields import fields_to_send
-from tasks.language.sends import OnSend, ignore_send
 
 if TYPE_CHECKING:
     import numpy as np

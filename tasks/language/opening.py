@@ -11,7 +11,7 @@ from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
-from tasks.language.chat_model import ChatModel
+from tasks.language.chat_model import ChatModel, CountedModel, OnSend, ignore_send
 from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.sticky_model import StickyModel
@@ -19,7 +19,6 @@ from tasks.language.endpoints.wire import is_plausible_name
 from tasks.language.prompt import PromptedModel
 from tasks.language.providers.contract import OpenSettings
 from tasks.language.providers.registry import PROVIDERS
-from tasks.language.sends import CountedModel, OnSend, ignore_send
 
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3

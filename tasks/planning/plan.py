@@ -26,14 +26,26 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
-from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import (
+    DatasetCache,
+    choose_problems,
+    images_of,
+    require_dialogs,
+    resolved_data,
+)
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
-from tasks.planning.participants.choice import choose, choose_simulator, find_setting, own_sampling
-from tasks.planning.participants.embedders import choose_embedder, is_in_play
-from tasks.planning.participants.judges import PlannedJudge, choose_judges
+from tasks.planning.participants.choice import (
+    PlannedJudge,
+    choose,
+    choose_embedder,
+    choose_judges,
+    choose_simulator,
+    find_setting,
+    is_in_play,
+    own_sampling,
+)
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.run_options import (

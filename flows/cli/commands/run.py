@@ -278,8 +278,7 @@ def run(
     If the command is interrupted, type it again to resume: finished work is not repeated.
     """
     from sandbox.registry import default_name
-    from tasks.planning.participants.embedders import refuse_needless_embedder
-    from tasks.planning.participants.judges import refuse_needless_judges
+    from tasks.planning.participants.choice import refuse_needless_embedder, refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
     subject_request = role_request(

@@ -21,9 +21,9 @@ from tasks.benchmarks.codeif.settings import (
     reviewed_instructions,
 )
 from tasks.benchmarks.setting import CastRequest, Options
+from tasks.dialogue.chat_subject import ScriptedUser
 from tasks.dialogue.engine import Cast
 from tasks.dialogue.reviewed_subject import InstructionReviewer, ReviewedSubject
-from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.language.prompt import fill
 
 

@@ -21,9 +21,9 @@ from tasks.benchmarks.convcode.prompts import (
 )
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
 from tasks.benchmarks.setting import CastRequest
+from tasks.dialogue.chat_subject import ScriptedUser
 from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.engine import Cast
-from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.simulated_feedback import (
     FeedbackEnvironment,
     FixedFeedback,

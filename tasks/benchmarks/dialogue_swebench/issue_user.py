@@ -24,9 +24,8 @@ from tasks.dialogue.agents.repository import ENDED, FINISHED
 from tasks.dialogue.coding_subject import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, Message
+from tasks.language.chat_model import ChatModel, Message, spent
 from tasks.language.prompt import fill, quote_messages, quote_text
-from tasks.language.sends import spent
 
 T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3

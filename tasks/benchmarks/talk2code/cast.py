@@ -24,8 +24,8 @@ from tasks.benchmarks.talk2code.settings import (
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
+from tasks.dialogue.chat_subject import PartlyScripted, ScriptedUser
 from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
-from tasks.dialogue.scripted_user import PartlyScripted, ScriptedUser
 from tasks.language.prompt import fill
 
 

@@ -6,8 +6,8 @@ Each dialogue determines if the model sees golden answers or its own.
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from tasks.benchmarks.setting import CastRequest, Options
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
+from tasks.dialogue.chat_subject import ScriptedUser
 from tasks.dialogue.engine import Cast
-from tasks.dialogue.scripted_user import ScriptedUser
 
 MOST_STEPS, STEPS_A_MESSAGE = 100, 2
 """Step limit of an agent, and its increase per message of a long context."""

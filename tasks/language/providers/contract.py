@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint
 from tasks.language.access import ModelAccess
-from tasks.language.sends import OnSend, ignore_send
+from tasks.language.chat_model import OnSend, ignore_send
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.home_records import FileDigests
 

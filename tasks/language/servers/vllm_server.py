@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.language.servers.server_log import first_error
 from tasks.language.servers.server_process import (
     end_with_parent,
+    first_error,
     report_progress,
     report_ready,
     server_process,

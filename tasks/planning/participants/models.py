@@ -1,13 +1,14 @@
-"""Table `models`: the models of a run, with their prices."""
+"""Models of a run: table `models`, prices, samplings, endpoints and concurrent requests."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
 from schemas.endpoint_profile import EndpointProfile
 from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
 from schemas.night.cost import Price, RoleCost
-from schemas.run import ModelIdentity, Sampling
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.access import ModelAccess
+from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 
@@ -25,17 +26,10 @@ def keep_models(plan: RunPlan) -> bool:
     """
     changed = False
     for access, request in plan.models:
-        identity = access.identity
-        name = content_id(identity)
-        stored = {
-            part.stem.removeprefix("part-")
-            for part in plan.lake.parts("models", model=identity.label)
-        }
-        part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
-        before = plan.lake.read_part("models", ModelRecord, part)[0] if name in stored else None
+        identity, before = access.identity, _known_record(plan, access.identity)
         row = _record(identity, request, before)
         if row != before:
-            plan.lake.write_part("models", [row], name, model=identity.label)
+            plan.lake.write_part("models", [row], content_id(identity), model=identity.label)
             changed = True
     return changed
 
@@ -148,33 +142,60 @@ def recorded_profiles(
 
 def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
     """Return the sampling of each role that a model plays, within the bounds of the setting."""
-    return tuple(_samplings(plan))
-
-
-def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
     spec, setting = plan.spec, plan.benchmark.setting(plan.spec.setting)
     subject = setting.bounded(spec.sampling)
-    yield _row("subject", spec.subject, subject)
+    roles = [("subject", "", spec.subject, subject)]
     if spec.simulator is not None:
-        yield _row("simulator", spec.simulator, setting.simulated(spec.simulator_sampling, subject))
-    for judge in spec.judges:
-        yield _row("judge", judge.judge, judge.sampling, judge.rubric)
-
-
-def _row(
-    role: Literal["subject", "simulator", "judge"],
-    identity: ModelIdentity,
-    sampling: Sampling,
-    rubric: str = "",
-) -> RoleSampling:
-    return RoleSampling(
-        role=role,
-        rubric=rubric,
-        model=identity.label,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        max_tokens=sampling.max_tokens,
-        stop=sampling.stop,
-        request=sampling.request,
-        system_prompt=sampling.system_prompt,
+        simulated = setting.simulated(spec.simulator_sampling, subject)
+        roles.append(("simulator", "", spec.simulator, simulated))
+    roles += [("judge", judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+    shared = RoleSampling.model_fields.keys() & Sampling.model_fields.keys()
+    return tuple(
+        RoleSampling.model_validate(
+            {name: getattr(sampling, name) for name in shared}
+            | {"role": role, "rubric": rubric, "model": identity.label}
+        )
+        for role, rubric, identity, sampling in roles
     )
+
+
+Endpoint = tuple[str, str | None]
+"""Endpoint: (address, or the model's label if it has none; name of the key's variable)."""
+
+
+def endpoint_of(access: ModelAccess) -> Endpoint:
+    """Return the endpoint of a model. A model without an address has a separate endpoint."""
+    return access.endpoint.base_url or access.label, access.endpoint.key_env
+
+
+def endpoints_of(plan: RunPlan) -> frozenset[Endpoint]:
+    """Return the endpoints that a run's dialogues use. Runs with equal endpoints form a queue."""
+    players = (plan.subject, plan.simulator)
+    return frozenset(endpoint_of(access) for access in players if access is not None)
+
+
+def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
+    """Map each endpoint to its number of concurrent requests.
+
+    If several roles use one endpoint, the smallest number of their policies applies.
+    """
+    limits: dict[Endpoint, int] = {}
+    for access, _ in plan.models:
+        name, limit = endpoint_of(access), access.policy.concurrency
+        limits[name] = min(limits.get(name, limit), limit)
+    return limits
+
+
+def access_in_worker(
+    plan: RunPlan | BuildPlan,
+    access: ModelAccess,
+    served: Mapping[ModelIdentity, ModelEndpoint],
+    workers: int,
+) -> ModelAccess:
+    """Return the access to a model of the plan for one of `workers` processes.
+
+    Args:
+        served: Endpoints of the models that this machine serves.
+    """
+    limit = concurrency_by_endpoint(plan)[endpoint_of(access)]
+    return access.at(served.get(access.identity)).limited(limit).shared_by(workers)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError
-from tasks.planning.participants.concurrency import concurrency_by_endpoint
-from tasks.planning.participants.models import batched_roles, price_of
+from tasks.planning.participants.models import batched_roles, concurrency_by_endpoint, price_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

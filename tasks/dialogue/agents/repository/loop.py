@@ -39,9 +39,8 @@ from tasks.dialogue.agents.repository.tools import (
     Finish,
     MessageUser,
 )
-from tasks.dialogue.chat_subject import refusal_of
+from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel, Completion

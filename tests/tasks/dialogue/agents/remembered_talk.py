@@ -20,8 +20,8 @@ from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
 from tasks.dialogue.agents.memory.memory_subject import Ask, Thinking
 from tasks.dialogue.agents.registry import AGENTS
+from tasks.dialogue.chat_subject import ScriptedUser, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser, partly_scripted
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
 

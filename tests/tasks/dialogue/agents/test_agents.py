@@ -12,9 +12,9 @@ from schemas.run import AgentIdentity, Sampling
 from tasks.dialogue.agents.chain_of_thought import PROMPTS
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
+from tasks.dialogue.chat_subject import ScriptedUser
 from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.engine import Cast, Ending, Seat, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser
 from tests.tasks.benchmarks.noting import AGENT as NOTES
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, SUITE, Lines, Reports, paid
 

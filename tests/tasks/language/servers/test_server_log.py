@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.language.servers.server_log import first_error, log_size, remedy, why_it_ended
+from tasks.language.servers.server_process import first_error, log_size, remedy, why_it_ended
 
 ENGINE = "(EngineCore_DP0 pid=412) ERROR 11-24 02:11:09 [core.py:718] "
 SERVER = "(APIServer pid=377) "

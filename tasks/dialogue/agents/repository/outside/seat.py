@@ -25,8 +25,7 @@ from tasks.dialogue.agents.repository.labels import (
     n_answers,
 )
 from tasks.dialogue.agents.repository.outside import session as paths
-from tasks.dialogue.agents.repository.outside.adapter import Adapter
-from tasks.dialogue.agents.repository.outside.environment import require_same_release
+from tasks.dialogue.agents.repository.outside.adapter import Adapter, require_same_release
 from tasks.dialogue.agents.repository.outside.session import CHAT, Request, Session
 from tasks.dialogue.agents.repository.outside.wire import (
     completion,
@@ -36,9 +35,8 @@ from tasks.dialogue.agents.repository.outside.wire import (
 )
 from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
-from tasks.dialogue.chat_subject import refusal_of
+from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import answer_step
 from tasks.dialogue.tools import observe
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel

@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import SandboxUnavailable
-from tasks.dialogue.agents.repository.outside.adapter import Adapter
-from tasks.dialogue.agents.repository.outside.environment import require_python
+from tasks.dialogue.agents.repository.outside.adapter import Adapter, require_python
 
 if TYPE_CHECKING:
     from aiohttp import web
