@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prefect import task
-
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.content_id import content_id
-from tasks.cache_policy import OPTIONS
 from tasks.driver.auditing import assembled, known_audits, pending
 from tasks.driver.fan_out import even_shards
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.planning.plan import RunPlan
 from tasks.worker.audit_shard import audit_shard
 from tasks.worker.jobs import AuditItem, AuditShard, RunContext
@@ -36,15 +33,13 @@ class AuditDone(StageResult):
         return audit_counts(self.rows)
 
 
-@task(name="audit", task_run_name="audit {title}", **OPTIONS)
-def audit(stage: "AuditStage", title: str, on_result: OnResult = lambda _: None) -> AuditDone:
-    """Audit each program once, and write the run's `forgery_audit`. Stored audits are reused."""
-    return run_stage(stage, on_result)
-
-
 class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
-    """Stage `audit`. Its pending items are programs with a passed verdict that has no audit."""
+    """Stage `audit`. Its pending items are programs with a passed verdict that has no audit.
 
+    The stage writes `forgery_audit`. Each program is audited once.
+    """
+
+    name = "audit"
     run_shard = staticmethod(audit_shard)
 
     def __init__(

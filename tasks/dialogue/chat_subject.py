@@ -1,9 +1,9 @@
-"""Chat model as the subject of a dialogue, with or without tools.
+"""Chat model as the subject of a dialogue, with or without tools, and a user with a script.
 
 A HistoryPolicy defines the visible past.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -161,23 +161,22 @@ def _reference(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
 
 def _upstream_v0(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
     """Return three messages: all earlier prompts, the answer to the first, and the new prompt."""
-    new = Message(Role.USER, texts[transcript.turn, Role.USER])
-    if transcript.turn == 1:
-        return (new,)
-    earlier = "\n".join(texts[turn, Role.USER] for turn in range(1, transcript.turn))
-    return Message(Role.USER, earlier), Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]), new
+    return _after_first_answer(transcript, texts, range(1, transcript.turn))
 
 
 def _first_round(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
     """Return the prompt and answer of the first round, and the new message."""
+    return _after_first_answer(transcript, texts, (1,))
+
+
+def _after_first_answer(
+    transcript: Transcript, texts: Texts, prompts: Sequence[int]
+) -> tuple[Message, ...]:
     new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
-    return (
-        Message(Role.USER, texts[1, Role.USER]),
-        Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]),
-        new,
-    )
+    earlier = "\n".join(texts[turn, Role.USER] for turn in prompts)
+    return Message(Role.USER, earlier), Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]), new
 
 
 def _last_code_and_feedback(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:

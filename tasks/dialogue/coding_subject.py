@@ -5,7 +5,7 @@ another one. The module also names the labels of a simulated user's drafts.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
@@ -107,15 +107,8 @@ def _with_total_cost(steps: Sequence[Step], extra_calls: int = 0) -> Step:
     """Return the last answer with the total cost of the round's calls, from the first answer on."""
     cost = spent([step for step in steps if step.kind is not StepKind.OBSERVATION])
     last = next(step for step in reversed(steps) if step.kind is StepKind.MESSAGE)
-    return last.model_copy(
-        update={
-            "input_tokens": cost.input_tokens,
-            "output_tokens": cost.output_tokens,
-            "latency_s": cost.latency_s,
-            "reasoning_tokens": cost.reasoning_tokens,
-            "n_calls": cost.n_calls + extra_calls,
-        }
-    )
+    total = replace(cost, n_calls=cost.n_calls + extra_calls)
+    return last.model_copy(update=asdict(total))
 
 
 PART, CANDIDATE, REVIEW = "part", "candidate", "review"

@@ -1,4 +1,7 @@
-"""Common interface of everything that answers: APIs, local servers, recordings, controls."""
+"""Common interface of everything that answers: APIs, local servers, recordings, controls.
+
+`schemas.night.requests.RequestCounts` defines the terms by which sent requests are counted.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from schemas.content_id import canonical_json
 from schemas.dialog import Role
-from schemas.episode import ToolCall
+from schemas.episode import Step, ToolCall
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelIdentity, Sampling
 
@@ -175,38 +178,12 @@ class CountedModel:
 T = TypeVar("T", int, float)
 
 
-class Call(Protocol):
-    """Cost fields that a step and a completion share."""
-
-    @property
-    def input_tokens(self) -> int | None:
-        """Return the tokens of the request, or None if the endpoint did not count them."""
-        ...
-
-    @property
-    def output_tokens(self) -> int | None:
-        """Return the tokens of the answer, or None if the endpoint did not count them."""
-        ...
-
-    @property
-    def latency_s(self) -> float | None:
-        """Return the seconds from request to answer, or None if no request was sent."""
-        ...
-
-    @property
-    def reasoning_tokens(self) -> int | None:
-        """Return the reasoning tokens of the answer, or None if the endpoint did not count them."""
-        ...
-
-    @property
-    def n_calls(self) -> int:
-        """Return the number of sent requests, 0 or more."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums over several calls. Tokens and seconds are None if they are unknown for a sent call."""
+    """Sums over several calls, in the fields of `Step`.
+
+    Tokens and seconds are None if they are unknown for a sent call.
+    """
 
     input_tokens: int | None
     output_tokens: int | None
@@ -215,7 +192,7 @@ class Spent:
     reasoning_tokens: int | None = None
 
 
-def spent(calls: Sequence[Call]) -> Spent:
+def spent(calls: Sequence[Step | Completion]) -> Spent:
     """Return the sums over the calls. Without calls: None for tokens and seconds, 0 requests."""
     return Spent(
         input_tokens=_sum(call.input_tokens for call in calls),

@@ -17,7 +17,7 @@ NAME = "recorded"
 
 def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the recording that a spec names, as a model."""
-    settings.refuse_address()
+    settings.refuse_key()
     path = Path(rest).expanduser()
     recording = load_recording(path)
     identity = ModelIdentity(

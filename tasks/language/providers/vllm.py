@@ -26,7 +26,7 @@ _LOGS_LOCK = Lock()
 
 def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec: a folder of weights, or a repository's name."""
-    settings.refuse_address()
+    settings.refuse_key()
     folder = Path(rest).expanduser()
     if folder.is_dir():
         if not weight_files(folder.resolve()):

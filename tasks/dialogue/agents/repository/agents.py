@@ -101,3 +101,17 @@ async def _with_shell(
                 errors = result.completed.stderr.decode(errors="replace")[-300:]
                 raise SandboxUnavailable(f"the workspace's shell does not start: {errors}")
         yield workspace
+
+
+# Dialogue-SWEBench, sections 4 and 5. Only the prompts differ.
+AUTONOMOUS = repository_agent("autonomous", "autonomous", "resolves an issue in a repository alone")
+INTERACTIVE = repository_agent(
+    "interactive",
+    "interactive",
+    "resolves an issue in a repository and asks the user about unclear parts",
+)
+SCHEMA_GUIDED = repository_agent(
+    "schema-guided",
+    "schema_guided",
+    "like interactive, with a dialogue state: keys whose values are UNKNOWN at first",
+)

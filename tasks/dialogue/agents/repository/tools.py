@@ -134,10 +134,8 @@ class EditFile:
     )
 
     async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
-        command, path = (
-            text_of(arguments, "command", "edit_file"),
-            text_of(arguments, "path", "edit_file"),
-        )
+        command = text_of(arguments, "command", "edit_file")
+        path = text_of(arguments, "path", "edit_file")
         if command == "create":
             return await self._write(path, text_of(arguments, "file_text", "create"), "written")
         if command not in ("view", "str_replace", "insert"):
@@ -149,10 +147,8 @@ class EditFile:
             return ToolResult(_view(text, arguments.get("view_range")))
         if command == "insert":
             return await self._write(path, _insert(text, arguments), "inserted")
-        old, new = (
-            text_of(arguments, "old_str", "str_replace"),
-            text_of(arguments, "new_str", "str_replace"),
-        )
+        old = text_of(arguments, "old_str", "str_replace")
+        new = text_of(arguments, "new_str", "str_replace")
         count = text.count(old) if old else 0
         if count != 1:
             raise ToolRefusal(
