@@ -9,11 +9,10 @@ from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
-from tasks.dialogue.agents.contract import MakeSeat
+from tasks.dialogue.agents.contract import MakeSubject
 from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, partly_scripted
-from tasks.dialogue.engine import Cast, Seat
-from tasks.dialogue.tools import ProgramRunner
-from tasks.dialogue.workspaces import Workspaces
+from tasks.dialogue.engine import Cast, Participant
+from tasks.dialogue.tools import ProgramRunner, Workspaces
 from tasks.language.chat_model import ChatModel
 
 if TYPE_CHECKING:
@@ -209,17 +208,17 @@ class CastRequest:
     """Workspaces for agents. Always set in a run."""
     simulator_sampling: Sampling | None = None
     """Sampling of the simulated user set by the run. None means `Setting.simulated`."""
-    make_seat: MakeSeat | None = None
+    make_subject: MakeSubject | None = None
     """Constructor of the run's agent. None without an agent."""
 
-    def subject_seat(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Seat:
+    def subject_participant(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Participant:
         """Return the run's agent or chat model. Scripted answers of the dialog take precedence."""
-        seat = (
-            self.make_seat(history)
-            if self.make_seat
+        participant = (
+            self.make_subject(history)
+            if self.make_subject
             else ChatSubject(self.subject, self.sampling, history)
         )
-        return partly_scripted(seat, self.dialog)
+        return partly_scripted(participant, self.dialog)
 
 
 class MakeCast(Protocol):
@@ -265,7 +264,7 @@ def scripted_chat(request: CastRequest) -> Cast:
     texts = own_texts(request.dialog, request.options)
     # One more turn than texts, so that the user ends the dialogue and not the limit.
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=ScriptedUser(tuple(texts)),
         max_turns=len(texts) + 1,
     )

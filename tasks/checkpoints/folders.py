@@ -1,4 +1,10 @@
-"""Sources on disk: folders of weights, and recordings."""
+"""Sources on disk: folders of weights, and recordings.
+
+Headers and index alone show if safetensors files are complete. A file is 8 bytes with the header's
+length (little endian), the header (JSON: tensor -> its type, shape and `data_offsets`), and the
+tensors' bytes up to the largest offset. Source: the format's description in the safetensors
+repository.
+"""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Source of checkpoints in a night's configuration."""
+"""Source of checkpoints in a night's configuration, and checkpoints as a scan finds them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -187,12 +187,3 @@ def step_of(name: str) -> int | None:
     """
     match = _STEP.search(name)
     return int(match.group(1)) if match else None
-
-
-def newest_first(checkpoints: Iterable[SourceCheckpoint]) -> list[SourceCheckpoint]:
-    """Sort by time, then by step, newest first."""
-    return sorted(
-        checkpoints,
-        key=lambda checkpoint: (checkpoint.changed_s, checkpoint.step or 0, checkpoint.name),
-        reverse=True,
-    )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import SCRIPTED, TOO_LONG, Step, StepKind, StopReason, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.engine import Seat, Stop, Transcript
+from tasks.dialogue.engine import Participant, Stop, Transcript
 from tasks.dialogue.tools import Tool, observe
 from tasks.language.chat_model import ChatModel, Completion, Message
 
@@ -213,30 +213,30 @@ class ScriptedUser:
 
 @dataclass(frozen=True)
 class PartlyScripted:
-    """Seat that answers `answers[n]` in round n and delegates other rounds to another seat.
+    """Participant that answers `answers[n]` in round n, and delegates other rounds to another one.
 
-    The other seat sees these answers as its own.
+    The other participant sees these answers as its own.
     """
 
-    seat: Seat
+    participant: Participant
     answers: Mapping[int, str]
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the scripted answer of round `transcript.turn`, or the other seat's step.
+        """Return the scripted answer of round `transcript.turn`, or the other participant's step.
 
-        Raises the errors of the other seat.
+        Raises the errors of the other participant.
         """
         text = self.answers.get(transcript.turn)
         if text is None:
-            return await self.seat.speak(transcript)
+            return await self.participant.speak(transcript)
         return Step(turn=transcript.turn, role=self.role, content=text, labels=(SCRIPTED,))
 
 
-def partly_scripted(seat: Seat, dialog: Dialog) -> Seat:
-    """Return the seat with the dialog's scripted answers. Without any, return the seat itself."""
+def partly_scripted(participant: Participant, dialog: Dialog) -> Participant:
+    """Return the participant with the dialog's scripted answers, or unchanged if there are none."""
     answers = dialog.scripted_answers
-    return PartlyScripted(seat, answers) if answers else seat
+    return PartlyScripted(participant, answers) if answers else participant
 
 
 def answer_step(

@@ -14,8 +14,15 @@ from schemas.feedback import Feedback
 from schemas.run import Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.language.asking import Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message, Spent, spent
+from tasks.language.chat_model import (
+    ChatModel,
+    ChatRequest,
+    Message,
+    Spent,
+    Unreadable,
+    ask_until_read,
+    spent,
+)
 
 _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)

@@ -45,7 +45,7 @@ def cast(request: CastRequest) -> Cast:
     history = history_of(request.dialog, request.options) or SETTINGS[request.setting].history
     texts = planned_texts(request.dialog, request.options)
     return Cast(
-        subject=request.subject_seat(history),
+        subject=request.subject_participant(history),
         counterpart=ScriptedUser(texts),
         # One more than the number of texts, so that the user ends the dialogue, not the limit.
         max_turns=len(texts) + 1,
@@ -62,7 +62,7 @@ def _dynamic(request: CastRequest) -> Cast:
     texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
     instructions = reviewed_instructions(ids)
     subject = ReviewedSubject(
-        chat=request.subject_seat(),
+        chat=request.subject_participant(),
         programs=request.programs,
         programs_of=lambda _, answer: wanted_programs(
             request.problem, request.dialog, instructions, answer, request.options

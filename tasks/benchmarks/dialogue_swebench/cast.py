@@ -28,7 +28,7 @@ def cast(request: CastRequest) -> Cast:
             (f"dialogue_swebench.{name}" for name in SETTINGS),
         )
     is_alone = request.setting == FIRST_QUERY
-    if request.make_seat is not None and request.simulator is None and not is_alone:
+    if request.make_subject is not None and request.simulator is None and not is_alone:
         raise ConfigError(
             f"setting dialogue_swebench.{request.setting} has a simulated user. Choose its model by"
             " `--simulator SPEC`"
@@ -42,10 +42,10 @@ def cast(request: CastRequest) -> Cast:
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,
-        ends_with_diff=request.make_seat is None,
+        ends_with_diff=request.make_subject is None,
     )
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=user,
         max_turns=MOST_ROUNDS,
         max_steps=MOST_STEPS,

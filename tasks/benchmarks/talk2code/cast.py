@@ -25,7 +25,7 @@ from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, L
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
 from tasks.dialogue.chat_subject import PartlyScripted, ScriptedUser
-from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
+from tasks.dialogue.engine import Cast, Participant, Stop, Transcript
 from tasks.language.prompt import fill
 
 
@@ -44,19 +44,20 @@ def cast(request: CastRequest) -> Cast:
             "setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS)
         )
     if request.setting in (DIRECT, DIRECT_JUDGED):
-        subject = InstructedSeat(
-            request.subject_seat(HistoryPolicy.REFERENCE),
+        subject = InstructedSubject(
+            request.subject_participant(HistoryPolicy.REFERENCE),
             instruction(request.dialog, PROMPTS["direct"]),
         )
         return _scripted(request.dialog, subject)
     if is_interactive(request.setting):
         return _interactive(request)
     return _scripted(
-        request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
+        request.dialog,
+        PartlyScripted(request.subject_participant(), golden_answers(request.dialog)),
     )
 
 
-def _scripted(dialog: Dialog, subject: Seat) -> Cast:
+def _scripted(dialog: Dialog, subject: Participant) -> Cast:
     texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
     # One more than the number of texts, so that the user ends the dialogue, not the limit.
     return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
@@ -95,7 +96,9 @@ def _interactive(request: CastRequest) -> Cast:
     )
     # One more than the model's replies, so that the user ends the dialogue, not the limit.
     return Cast(
-        subject=InstructedSeat(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
+        subject=InstructedSubject(alone.subject_participant(), task),
+        counterpart=user,
+        max_turns=turns + 1,
     )
 
 
@@ -127,20 +130,20 @@ def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
 
 
 @dataclass(frozen=True)
-class InstructedSeat:
+class InstructedSubject:
     """Participant that gets an instruction, which the other participant does not see."""
 
-    seat: Seat
+    participant: Participant
     text: str
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Let `seat` speak on the transcript with the instruction as the first system message.
+        """Let `participant` speak with the instruction as the first system message.
 
-        Exceptions that `seat` raises are not caught.
+        Exceptions that `participant` raises are not caught.
         """
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
         dialog = transcript.dialog.model_copy(
             update={"turns": (instruction, *transcript.dialog.turns)}
         )
-        return await self.seat.speak(replace(transcript, dialog=dialog))
+        return await self.participant.speak(replace(transcript, dialog=dialog))

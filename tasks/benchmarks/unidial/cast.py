@@ -17,7 +17,7 @@ def cast(request: CastRequest) -> Cast:
     """Return the participants of one dialogue."""
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     return Cast(
-        subject=request.subject_seat(history_of(request.dialog, request.options)),
+        subject=request.subject_participant(history_of(request.dialog, request.options)),
         counterpart=ScriptedUser(texts),
         # One more turn than texts, so that the user ends the dialogue and not the limit.
         max_turns=len(texts) + 1,

@@ -3,6 +3,9 @@
 A server's process watches a pipe that its parent holds open. When the parent ends, even by SIGKILL,
 the pipe closes and the server ends itself. (PDEATHSIG alone would end it with the parent's
 *thread*, and flows start servers from threads.)
+
+If a start fails, the error in the server's log is reported with its remedy. vLLM's last line is
+often "See root cause above", so the first error counts.
 """
 
 import contextlib
@@ -101,8 +104,8 @@ class _Server:
             if self._is_over:
                 raise ModelUnavailable(f"model {self._label}: its server has been stopped")
             self._log.parent.mkdir(parents=True, exist_ok=True)
-            log_start = log_size(self._log)
             with self._log.open("ab") as output:
+                log_start = output.tell()
                 self._process = subprocess.Popen(
                     [*self._command, *extra_arguments, "--parent", str(os.getpid())],
                     stdin=subprocess.PIPE,
@@ -111,9 +114,38 @@ class _Server:
                     env=self._environment,
                     start_new_session=True,
                 )
-        return _await_report(
-            self._process, self._label, self._log, log_start, self._ready_s, on_progress
-        )
+        return self._await_report(self._process, log_start, on_progress)
+
+    def _await_report(
+        self,
+        process: subprocess.Popen[bytes],
+        log_start: int,
+        on_progress: Callable[[str], None],
+    ) -> str:
+        assert process.stdout is not None
+        deadline_s, output = time.monotonic() + self._ready_s, b""
+        while True:
+            line, newline, rest = output.partition(b"\n")
+            if newline and not line.startswith(_PROGRESS):
+                return line.decode().strip()
+            if newline:
+                output = rest
+                on_progress(shortened(line.removeprefix(_PROGRESS).decode("utf-8", "replace")))
+                continue
+            left_s = deadline_s - time.monotonic()
+            readable, _, _ = select.select([process.stdout], [], [], max(0.0, left_s))
+            if not readable:
+                raise ModelUnavailable(
+                    f"model {self._label}: its server was not ready within {self._ready_s:g} s."
+                    f" {why_it_ended(self._log, log_start)}"
+                )
+            chunk = os.read(process.stdout.fileno(), 4096)
+            if not chunk:
+                raise ModelUnavailable(
+                    f"model {self._label}: its server ended at its start."
+                    f" {why_it_ended(self._log, log_start)}"
+                )
+            output += chunk
 
     def keep_up(self, address: str, restarts: int) -> None:
         """Restart the server at its address when it ends, up to `restarts` times."""
@@ -162,39 +194,6 @@ def _environment(keys: tuple[str, ...]) -> dict[str, str]:
         **inherited_variables,
         "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ()))),
     }
-
-
-def _await_report(
-    process: subprocess.Popen[bytes],
-    label: str,
-    log: Path,
-    log_start: int,
-    ready_s: float,
-    on_progress: Callable[[str], None],
-) -> str:
-    assert process.stdout is not None
-    deadline_s, output = time.monotonic() + ready_s, b""
-    while True:
-        line, newline, rest = output.partition(b"\n")
-        if newline and not line.startswith(_PROGRESS):
-            return line.decode().strip()
-        if newline:
-            output = rest
-            on_progress(shortened(line.removeprefix(_PROGRESS).decode("utf-8", "replace")))
-            continue
-        left_s = deadline_s - time.monotonic()
-        readable, _, _ = select.select([process.stdout], [], [], max(0.0, left_s))
-        if not readable:
-            raise ModelUnavailable(
-                f"model {label}: its server was not ready within {ready_s:g} s."
-                f" {why_it_ended(log, log_start)}"
-            )
-        chunk = os.read(process.stdout.fileno(), 4096)
-        if not chunk:
-            raise ModelUnavailable(
-                f"model {label}: its server ended at its start. {why_it_ended(log, log_start)}"
-            )
-        output += chunk
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -301,13 +300,6 @@ _REMEDIES = (
         "this vLLM cannot serve the model",
     ),
 )
-
-
-def log_size(log: Path) -> int:
-    """Return the size of the log, which is the position where the next start's lines begin."""
-    with contextlib.suppress(OSError):
-        return log.stat().st_size
-    return 0
 
 
 def why_it_ended(log: Path, start: int = 0) -> str:

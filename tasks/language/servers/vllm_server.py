@@ -23,8 +23,8 @@ from tasks.language.servers.server_process import (
     server_process,
     take_stdout,
 )
-from tasks.language.servers.vllm_command import ServeCommand
 from tasks.language.servers.vllm_replica import WATCHER, Replica, adopt_orphans, end_everything
+from tasks.language.servers.vllm_settings import ServeCommand
 
 HUB_KEYS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Environment variables with keys of the hub, which vLLM needs for gated weights."""

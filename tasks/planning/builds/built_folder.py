@@ -1,4 +1,4 @@
-"""Output folder of a build: native files, the review sheet, and a JSON file about their origin."""
+"""Output folder of a build: native files, review sheet, and origin as JSON. Report of a build."""
 
 import csv
 import hashlib

@@ -207,19 +207,14 @@ def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
     )
 
 
-def _role(step: dict[str, Any]) -> str:
-    return "simulator" if step["role"] == Role.USER.value else "subject"
-
-
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
     """Yield the cost of subject and simulator, if they answered."""
-    roles = (
-        ("subject", plan.spec.subject, plan.request.model),
-        ("simulator", plan.spec.simulator, plan.request.simulator),
+    players = (
+        (False, plan.spec.subject, plan.request.model),
+        (True, plan.spec.simulator, plan.request.simulator),
     )
-    for role, identity, request in roles:
-        own = [step for step in steps if _role(step) == role]
-        if own:
+    for is_user, identity, request in players:
+        if own := [step for step in steps if (step["role"] == Role.USER.value) == is_user]:
             yield (
                 RoleCost(None)
                 if identity is None or request is None

@@ -199,18 +199,15 @@ def finished_report(plan: RunPlan) -> RunReport:
     record = plan.record()
     if record is None:
         raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
+    work = account_at_start(plan, record).model_copy(update={"status": record.status})
     return RunReport(
         title=plan.request.title,
         status=record.status,
         episodes=record.n_episodes,
         audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
         n_quarantined=len(plan.staged.quarantined),
-        **shared_fields(record) | {"model_calls": 0, "work": _no_work(plan, record)},
+        **shared_fields(record) | {"model_calls": 0, "work": work},
     )
-
-
-def _no_work(plan: RunPlan, record: RunRecord) -> RunWork:
-    return account_at_start(plan, record).model_copy(update={"status": record.status})
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:

@@ -10,7 +10,7 @@ from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, ScriptedUser, messages_of
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.chat_model import ChatRequest, Completion
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 
 def dialog_with(*extra: Turn, golden: tuple[str | None, ...] = (None, None, None)) -> Dialog:

@@ -11,7 +11,7 @@ from schemas.score import UnscoredReason, reason_of
 from tasks.dialogue.chat_subject import ScriptedUser, messages_of, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
 from tests.tasks.benchmarks.long_talk import BENCHMARK
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 TURNS = (
     Turn(turn=1, role=Role.USER, content="q1"),

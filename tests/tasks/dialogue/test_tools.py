@@ -16,7 +16,7 @@ from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, messages_of
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
 from tasks.dialogue.tools import ToolRefusal, ToolResult
 from tasks.language.chat_model import Completion, ToolSpec
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, Lines, paid
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM, Lines, paid
 
 
 @dataclass

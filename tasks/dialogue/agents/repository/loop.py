@@ -43,8 +43,7 @@ from tasks.dialogue.agents.repository.tools import (
 )
 from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.tools import Tool, observe
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, Tool, observe
 from tasks.language.chat_model import ChatModel, Completion
 
 MOST_STEPS = 100
@@ -53,13 +52,13 @@ USUAL_STEPS = 50
 
 
 @dataclass(frozen=True)
-class RepositorySeat:
+class RepositorySubject:
     """Subject of one dialogue that works in an open workspace."""
 
     model: ChatModel
     sampling: Sampling
     system: str
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     most_steps: int = MOST_STEPS
     role: Role = Role.ASSISTANT
 

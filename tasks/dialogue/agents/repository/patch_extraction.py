@@ -11,7 +11,7 @@ from schemas.run import Limits
 from tasks.dialogue.agents.repository.labels import ENDS, PATCH
 from tasks.dialogue.agents.repository.tools import shortened
 from tasks.dialogue.engine import Transcript
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace
 
 _HISTORY_GONE = 3
 _GIT_FAILED = 128
@@ -52,7 +52,7 @@ _LIMITS = Limits(
 )
 
 
-async def extract_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
+async def extract_patch(workspace: DialogueWorkspace, place: str = "/testbed") -> tuple[str, str]:
     """Return the changes since the first commit as a unified diff, and its origin or the failure.
 
     If a changed line is not UTF-8, the diff is git's binary one, since another encoding would
@@ -82,7 +82,7 @@ def _text(patch: bytes) -> str | None:
         return None
 
 
-async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
+async def _diff(workspace: DialogueWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
     result = (
         await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)
     ).completed
@@ -112,7 +112,7 @@ async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[
 
 
 async def patch_step(
-    workspace: SeatWorkspace, transcript: Transcript, reason: str, refused: Step | None = None
+    workspace: DialogueWorkspace, transcript: Transcript, reason: str, refused: Step | None = None
 ) -> Step:
     """Return the patch as an artifact, with the reason for the end.
 

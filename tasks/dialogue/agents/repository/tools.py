@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.workspace.interface import TreeOverrun
 from schemas.run import Limits
-from tasks.dialogue.tools import ToolRefusal, ToolResult
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, ToolRefusal, ToolResult
 from tasks.language.chat_model import ToolSpec
 
 MESSAGE_USER, FINISH = "message_user", "finish"
@@ -59,7 +59,7 @@ class Bash:
     See `tasks.dialogue.tools.Tool`.
     """
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = ToolSpec(
         "bash",
         "Runs a command line in bash, in the repository. The working directory and exported"
@@ -108,7 +108,7 @@ class Bash:
 class EditFile:
     """Tool that shows, creates and changes text files. See `tasks.dialogue.tools.Tool`."""
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = ToolSpec(
         "edit_file",
         "Shows or changes a text file of the repository. view: lines with their numbers. create: a"
@@ -166,8 +166,6 @@ class EditFile:
             raise ToolRefusal(f"{path} cannot be read: {_reason(error)}") from None
 
     async def _write(self, path: str, text: str, verb: str) -> ToolResult:
-        from sandbox.workspace.interface import TreeOverrun
-
         try:
             await self.workspace.write(path, text.encode("utf-8", "replace"))
             return ToolResult(f"{path}: {verb}", await self.workspace.snapshot())

@@ -216,13 +216,13 @@ class Talk:
         request = AgentRequest(
             {}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared
         )
-        async with AGENTS.load(agent).begin(request) as make_seat:
+        async with AGENTS.load(agent).begin(request) as make_subject:
             problem = simple_problem(self.name, self.name, "pass")
             opening = Transcript(
                 problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context
             )
             cast = Cast(
-                partly_scripted(make_seat(self.history), self.dialog),
+                partly_scripted(make_subject(self.history), self.dialog),
                 ScriptedUser(self.said),
                 max_turns=99,
                 max_steps=max_steps,

@@ -1,4 +1,4 @@
-"""Description of an agent of another project that runs in an environment of its own."""
+"""Description of an agent of another project, and the environment of its own that it runs in."""
 
 import os
 import subprocess
@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.errors import SandboxUnavailable
-from tasks.dialogue.tools import Tool
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, Tool
 
 DRIVERS = Path(__file__).with_name("drivers")
 
@@ -35,7 +34,7 @@ class Adapter:
     """Script that runs on that Python. Its arguments are Parley's address and the step limit."""
     prompt: str
     """Prompt file, without suffix, that describes the repository and how to finish the work."""
-    tools: Callable[[SeatWorkspace], tuple[Tool, ...]]
+    tools: Callable[[DialogueWorkspace], tuple[Tool, ...]]
     """Returns the tools that run in the workspace. `message_user` always exists."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     """Environment variables of the agent's process."""

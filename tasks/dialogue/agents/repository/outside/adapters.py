@@ -1,16 +1,21 @@
-"""Agents of other projects. To add one, write a driver and a value here that the registry names."""
+"""Agents of other projects. To add one, write a driver and a value here that the registry names.
+
+An agent's package pins other versions than Parley, so it has its own Python. Its process reaches
+Parley at one loopback address, for the model's answers, for tools and for the user. Therefore
+journal, budget, costs and sandbox apply as usual.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 from schemas.dialog import HistoryPolicy
-from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSubject
 from tasks.dialogue.agents.repository.agents import STEPS, open_repository
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS
 from tasks.dialogue.agents.repository.outside.adapter import DRIVERS, Adapter, require_release
-from tasks.dialogue.agents.repository.outside.seat import OutsideSeat
 from tasks.dialogue.agents.repository.outside.session import open_session
+from tasks.dialogue.agents.repository.outside.subject import OutsideSubject
 from tasks.dialogue.agents.repository.tools import Bash, EditFile
 from tasks.language.prompt import PromptTexts, fill
 
@@ -22,13 +27,13 @@ def outside_agent(adapter: Adapter) -> Agent:
     prompts = PromptTexts("tasks.dialogue.agents.repository", (adapter.prompt,))
 
     @asynccontextmanager
-    async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+    async def begin(request: AgentRequest) -> AsyncIterator[MakeSubject]:
         limit = int(request.options[STEPS])
         work = fill(prompts[adapter.prompt], steps=str(limit))
         async with open_repository(request) as workspace, open_session(adapter, limit) as session:
 
-            def seat(history: HistoryPolicy) -> OutsideSeat:
-                return OutsideSeat(
+            def make_subject(history: HistoryPolicy) -> OutsideSubject:
+                return OutsideSubject(
                     model=request.model,
                     sampling=request.sampling,
                     workspace=workspace,
@@ -39,7 +44,7 @@ def outside_agent(adapter: Adapter) -> Agent:
                     most_steps=limit,
                 )
 
-            yield seat
+            yield make_subject
 
     return Agent(
         name=adapter.name,

@@ -28,8 +28,10 @@ from tasks.dialogue.agents.repository.labels import (
 )
 from tasks.dialogue.agents.repository.outside import session as paths
 from tasks.dialogue.agents.repository.outside.adapter import Adapter, require_same_release
-from tasks.dialogue.agents.repository.outside.session import CHAT, Request, Session
-from tasks.dialogue.agents.repository.outside.wire import (
+from tasks.dialogue.agents.repository.outside.session import (
+    CHAT,
+    Request,
+    Session,
     completion,
     messages_in,
     tool_call,
@@ -39,8 +41,7 @@ from tasks.dialogue.agents.repository.patch_extraction import patch_step
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
 from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.tools import observe
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, observe
 from tasks.language.chat_model import ChatModel
 
 _WORDS, _BY_AGENT = "words", "by_agent"
@@ -52,12 +53,12 @@ _ONE_MESSAGE = (
 
 
 @dataclass
-class OutsideSeat:
+class OutsideSubject:
     """Subject of one dialogue whose steps come from another project's agent."""
 
     model: ChatModel
     sampling: Sampling
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     session: Session
     adapter: Adapter
     work: str
@@ -74,7 +75,7 @@ class OutsideSeat:
     """Number of the user's replies that the process has received."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the agent's next step. See `Seat.speak`.
+        """Return the agent's next step. See `Participant.speak`.
 
         Raises:
             SandboxUnavailable: the agent's process has ended, or its package has another version.
