@@ -139,6 +139,12 @@ def named_query(home: Path, name: str, **parameters: object) -> Rows:
     return query(home, sql_files.load("queries", name).statement, parameters)
 
 
+def fetch_rows(cursor: "DuckDBPyConnection") -> list[dict[str, Any]]:
+    """Return the rows of an executed statement as column -> value."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
 def shown_runs(home: Path) -> dict[str, str]:
     """Return run_id -> `finished_at` of the runs that the published warehouse shows as finished.
 

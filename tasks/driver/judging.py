@@ -14,7 +14,7 @@ from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
-from schemas.score import UnscoredReason
+from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.ahead import Ahead
@@ -33,7 +33,7 @@ from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
 
-V = TypeVar("V", TestVerdict, JudgeVerdict)
+V = TypeVar("V", TestVerdict, JudgeVerdict, Score)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from prefect import task
-
 from schemas.endpoint_profile import EndpointProfile
-from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.participants.models import join_profiles
 from tasks.planning.plan import RunPlan
@@ -133,20 +130,6 @@ def run_stage(
             _attempt(stage, pending, on_result)
     stage.keep()
     return stage.result
-
-
-def run_stage_task(
-    stage: Stage[ItemT, ShardT, ResultT], title: str, on_result: OnResult = lambda _: None
-) -> ResultT:
-    """Run a stage as a Prefect task, which is named after the stage and the run.
-
-    Args:
-        stage: Stage to run.
-        title: Title of the run.
-        on_result: Called with the result of each shard.
-    """
-    name = f"{stage.name} {title}"
-    return task(run_stage, name=stage.name, task_run_name=lambda: name, **OPTIONS)(stage, on_result)
 
 
 def _attempt(

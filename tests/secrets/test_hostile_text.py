@@ -14,7 +14,7 @@ import pytest
 from flows.cli.commands import read as cli_read
 from flows.cli.commands.evaluation import exit_code
 from flows.cli.exports.exporting import export_recording
-from flows.night.reporting.night_record import record_night
+from flows.night.reporting.run_record import record_night
 from flows.orchestration import artifacts
 from flows.text.night import show_night
 from flows.text.results import print_results, result_markdown

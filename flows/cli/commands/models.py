@@ -7,7 +7,7 @@ import typer
 from flows.cli.commands.key_values import parse_options
 
 if TYPE_CHECKING:
-    from tasks.language.opening import EndpointReport
+    from tasks.language.probing import EndpointReport
 
 models = typer.Typer(help="Test what an endpoint supports.", no_args_is_help=True)
 
@@ -48,7 +48,7 @@ def print_profile(
     """
     import asyncio
 
-    from tasks.language.opening import probe_endpoint
+    from tasks.language.probing import probe_endpoint
     from tasks.planning.participants.choice import choose
     from tasks.planning.request import ModelRequest
 

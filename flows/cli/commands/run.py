@@ -188,7 +188,7 @@ def run(
         int,
         typer.Option(
             min=1,
-            help="Number of Dask worker processes, at most one for each episode.",
+            help="Number of Dask worker processes, at most one for each 16 episodes.",
             rich_help_panel=EXECUTION,
         ),
     ] = 2,

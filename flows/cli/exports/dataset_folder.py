@@ -12,7 +12,6 @@ from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake
 from warehouse.connect import connect, identifier, query, warehouse_path
 
-NAME = "huggingface"
 TABLES = {
     "leaderboard": "each run and metric: mean, 95% interval, n, number of unscored values",
     "runs": "each run: model, setting, data, all parameters (`spec_json`)",

@@ -22,7 +22,7 @@ from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.journal import Unfinished
+from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.storage.pending import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
@@ -60,15 +60,15 @@ def drift_calls(plan: RunPlan) -> Iterator[RoleRequests]:
 
 def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[RoleRequests]:
     """Yield the requests of the subject, then those of the simulator if there is one."""
-    yield RoleRequests("subject", plan.spec.subject, plan.request.model, subject)
-    if plan.spec.simulator is not None and plan.request.simulator is not None:
-        yield RoleRequests("simulator", plan.spec.simulator, plan.request.simulator, simulator)
+    calls = {"subject": subject, "simulator": simulator}
+    for model in plan.models:
+        if model.role in calls:
+            yield RoleRequests(model, calls[model.role])
 
 
 def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> RoleRequests:
     """Return the requests to the judge of a rubric."""
-    judge = plan.judges[rubric]
-    return RoleRequests("judge", judge.access.identity, judge.request, calls)
+    return RoleRequests(plan.judges[rubric], calls)
 
 
 def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
@@ -127,8 +127,8 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
     The benchmark writes the prompts of these judgements, as it does for a finished dialogue. They
     have no turns of a shared context.
     """
-    judging, judge = plan.benchmark.judging, plan.judges[rubric.name]
-    if judging is None or sends_nothing(judge.access.identity, judge.request):
+    judging = plan.benchmark.judging
+    if judging is None or sends_nothing(plan.judges[rubric.name]):
         return ()
     request = JudgeRequest(
         rubric=rubric.name,
@@ -214,7 +214,7 @@ def subject_calls(
     These are the requests for each round without an answer, and those that build the agent's memory
     of an earlier conversation.
     """
-    if sends_nothing(plan.spec.subject, plan.request.model):
+    if sends_nothing(plan.models[0]):
         return Calls()
     measured = measured_by_plan(plan)
     due = _scale_input(
@@ -232,7 +232,7 @@ def _assumed_subject(
 
     The dialogue or else the setting defines how much history a request contains.
     """
-    if sends_nothing(plan.spec.subject, plan.request.model):
+    if sends_nothing(plan.models[0]):
         return Calls()
     dialog = plan.dialog(episode)
     policy = (
@@ -371,13 +371,8 @@ def _assumed_simulator(
 ) -> Calls:
     """Return one call for each round, from the second on, that has not begun."""
     setting = plan.benchmark.setting(plan.spec.setting)
-    simulator, request = plan.spec.simulator, plan.request.simulator
-    if (
-        not setting.needs_simulator
-        or simulator is None
-        or request is None
-        or sends_nothing(simulator, request)
-    ):
+    simulator = next((model for model in plan.models if model.role == "simulator"), None)
+    if not setting.needs_simulator or simulator is None or sends_nothing(simulator):
         return Calls()
     opened = max(1, _n_messages(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)

@@ -9,7 +9,7 @@ from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif.programs import reviews, wanted_programs
-from tasks.benchmarks.codeif.repositories.repository import context_from, within_budget
+from tasks.benchmarks.codeif.repository import context_from, within_budget
 from tasks.benchmarks.codeif.settings import (
     CONTEXT_TOKENS,
     DYNAMIC,

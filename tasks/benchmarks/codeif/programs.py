@@ -6,7 +6,7 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import CaseVerdict, Outcome
-from tasks.benchmarks.codeif.repositories.repository import place_of, source_of
+from tasks.benchmarks.codeif.repository import place_of, source_of
 from tasks.benchmarks.codeif.settings import (
     ANSWER_CLEANUP,
     DYNAMIC,

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog, Role
 from schemas.episode import Episode
 from schemas.errors import ConfigError, SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, TestSuite
+from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Problem, TestSuite
 from schemas.score import Score, UnscoredReason, reason_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.advanced import (
@@ -38,10 +38,9 @@ from tasks.benchmarks.raw_rows import (
     Line,
     parse_object,
     read_lines,
-    relative_name,
 )
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.metrics.registry import Metric, metric
@@ -90,15 +89,7 @@ class OneFile:
     def stage(self, source: Path, dataset_version: str) -> Staged:
         """Stage a JSONL file, or all such files of a folder."""
         staging = Staging(self.name, dataset_version)
-        files = _files(source)
-        for path in files:
-            file = relative_name(path, source)
-            staging.add_lines(
-                file,
-                read_lines(path),
-                lambda line, file=file: self._make_rows(line, file, dataset_version),
-            )
-        staging.require_lines(source, len(files))
+        staging.add_source(source, _files, self._make_rows)
         return staging.staged()
 
     def resolve(
@@ -153,13 +144,12 @@ class OneFile:
         item.require(self.agentic, self.has_tests, self.metric is not None)
         return item
 
-    def _make_rows(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
-        row = parse_object(line.content)
-        item = self._item(row, f"{file}:{line.number}")
+    def _make_rows(self, row: RawRow) -> tuple[Problem, list[Dialog]]:
+        item = self._item(row.fields, f"{row.file}:{row.line}")
         messages = item.by_setting(tuple(self.settings))
         reference = item.repository.diff if item.repository else item.reference
         parts = [
-            row,
+            row.fields,
             {name: list(texts) for name, texts in messages.items()},
             list(item.tests),
             reference,
@@ -167,19 +157,13 @@ class OneFile:
         kind = "patch" if item.repository else "statements"
         first = next(iter(messages.values()))[0]
         suite = TestSuite(tests=tuple(item.tests), kind=kind) if item.tests else NO_TESTS
-        problem = Problem(
-            benchmark=self.name,
-            dataset_version=version,
-            problem_id=item.id,
+        problem = row.problem(
+            item.id,
+            first,
+            suite,
+            reference,
+            content_id([*parts, *([asdict(item.repository)] if item.repository else [])]),
             level=item.level,
-            prompt=first,
-            instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=first, suite=suite),),
-            reference_code=reference,
-            source_file=file,
-            source_line=line.number,
-            row_digest=content_id(
-                [*parts, *([asdict(item.repository)] if item.repository else [])]
-            ),
             repo=item.repository.snapshot(item.id, item.tests) if item.repository else None,
         )
         return problem, [
@@ -187,23 +171,12 @@ class OneFile:
         ]
 
     def _dialog(self, problem: Problem, setting: str, texts: Sequence[str]) -> Dialog:
-        turns = [
-            turn
-            for number, text in enumerate(texts, 1)
-            for turn in (
-                Turn(turn=number, role=Role.USER, content=text, instruction_id=BASE_INSTRUCTION),
-                Turn(turn=number, role=Role.ASSISTANT),
-            )
-        ]
-        return Dialog(
-            benchmark=self.name,
-            dataset_version=problem.dataset_version,
-            dialog_id=f"{problem.problem_id}/{setting}",
-            problem_id=problem.problem_id,
-            turns=tuple(turns),
-            labels=((SETTING, setting), (METRIC, self._metric_of(problem).name)),
-            row_digest=content_id([problem.row_digest, setting, list(texts)]),
-            problem_digest=problem.row_digest,
+        return dialog_of(
+            problem,
+            (turn for n, text in enumerate(texts, 1) for turn in question(n, text)),
+            ((SETTING, setting), (METRIC, self._metric_of(problem).name)),
+            f"{problem.problem_id}/{setting}",
+            content_id([problem.row_digest, setting, list(texts)]),
         )
 
     def _metric_of(self, problem: Problem) -> Metric[..., Any]:

@@ -1,4 +1,4 @@
-"""Choice of the setting, the models, the judges and the embedder that a request names."""
+"""Choice of the setting, models, judges and embedder that a request names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.access import CallPolicy, ModelAccess, OutagePolicy
 from tasks.language.endpoints.named_profiles import load_profile
-from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.endpoints.request_parts import check_request_fields
 from tasks.language.model_spec import parse_embedder, parse_model
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.request import EvaluationRequest, ModelRequest
@@ -262,12 +262,25 @@ def refuse_needless_embedder(request: EvaluationRequest) -> None:
 
 
 @dataclass(frozen=True)
-class PlannedJudge:
-    """Judge of one rubric, with the access to its model and its request."""
+class PlannedModel:
+    """Model in one role of a run or build, with the access to it and its request."""
 
-    judge: RubricJudge
+    role: str
+    """In a run: `subject`, `simulator` or `judge`."""
     access: ModelAccess
     request: ModelRequest
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model."""
+        return self.access.identity
+
+
+@dataclass(frozen=True)
+class PlannedJudge(PlannedModel):
+    """Judge of one rubric."""
+
+    judge: RubricJudge
 
 
 def choose_judges(
@@ -309,7 +322,7 @@ def choose_judges(
             judge=access.identity,
             sampling=model.sampling,
         )
-        chosen[rubric.name] = PlannedJudge(judge, access, model)
+        chosen[rubric.name] = PlannedJudge("judge", access, model, judge)
     return chosen
 
 

@@ -4,7 +4,7 @@ server keeps the machine.
 
 import pytest
 
-from tasks.driver.gpus import Demand, Occupied, demand_of, machine_devices, placed
+from flows.night.server_queue import Demand, Occupied, demand_of, machine_devices, placed
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.request import ModelRequest
 

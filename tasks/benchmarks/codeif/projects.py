@@ -24,8 +24,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
 from schemas.errors import DataUnavailable, SourceUnreadable, UnknownName, UsageError
-from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
-from tasks.benchmarks.codeif.repositories.requirements import requirements_of
+from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER, RESOURCE
+from tasks.benchmarks.codeif.requirements import requirements_of
 from tasks.benchmarks.results import Layout
 from tasks.datasets.git import fetch_commit
 

@@ -5,24 +5,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sandbox.judging.runners.placed_files import definition_lines
-from schemas.dialog import MISSING, Dialog, Role, Turn
-from schemas.problem import (
-    BASE_INSTRUCTION,
-    AddedTest,
-    Definition,
-    Instruction,
-    Placing,
-    Problem,
-    TestSuite,
-)
+from schemas.dialog import MISSING, Dialog
+from schemas.problem import BASE_INSTRUCTION, AddedTest, Definition, Placing, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Source
-from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
+from tasks.benchmarks.codeif.raw_row import RepositoryRow, instructions_of
 from tasks.benchmarks.codeif.strategies import (
     REPOSITORY_STRATEGIES,
     imported_packages,
-    strategy_slots,
+    strategy_turns,
 )
+from tasks.benchmarks.staging import RawRow, dialog_of
 from tasks.dialogue.tools import Place, Tree, WantedProgram
 
 RESOURCE = "repos"
@@ -51,78 +44,39 @@ _PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lin
 _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
 
 
-def repository_problem(
-    row: RawRepositoryRow, digest: str, benchmark: str, version: str, file: str, line: int
-) -> Problem:
+def repository_problem(row: RawRow, task: RepositoryRow, digest: str) -> Problem:
     """Return the problem of a row.
 
     The base suite contains node ids. The suite of a requirement contains the node id of its test,
     then the test's text.
     """
-    base = Instruction(
-        instruction_id=BASE_INSTRUCTION,
-        text=row.prompt,
-        suite=TestSuite(tests=tuple(row.tests), kind="pytest"),
-    )
-    others = tuple(
-        Instruction(
-            instruction_id=name,
-            text=row.requirements[name].requirement,
-            suite=TestSuite(
-                tests=(row.requirements[name].test, *row.requirements[name].unit_test),
-                kind="pytest",
-            ),
-        )
-        for name in REPOSITORY_STRATEGIES
-        if name in row.requirements
-    )
-    return Problem(
-        benchmark=benchmark,
-        dataset_version=version,
-        problem_id=f"repo/{row.namespace}",
-        level=row.level,
-        prompt=row.prompt,
-        instructions=(base, *others),
-        reference_code=row.code,
-        packages=(
-            "pytest",
-            *imported_packages(text for instruction in others for text in instruction.suite.tests),
-        ),
-        source_file=file,
-        source_line=line,
-        row_digest=digest,
+    others = instructions_of(task.requirements, REPOSITORY_STRATEGIES)
+    tests = (text for instruction in others for text in instruction.suite.tests)
+    return row.problem(
+        f"repo/{task.namespace}",
+        task.prompt,
+        TestSuite(tests=tuple(task.tests), kind="pytest"),
+        task.code,
+        digest,
+        level=task.level,
+        others=others,
+        packages=("pytest", *imported_packages(tests)),
     )
 
 
-def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
+def repository_dialog(row: RepositoryRow, problem: Problem) -> Dialog:
     """Return the static conversation of a row."""
-    slots = strategy_slots(row.level)
-    turns: list[Turn] = []
-    for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order), 1):
-        labels = (("strategy_slot", str(slots[name])),)
-        text = problem.instruction(name).text
-        turns.append(
-            Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels)
-        )
-        turns.append(Turn(turn=number, role=Role.ASSISTANT))
     begins = row.prompt.find(_CONTEXT_BEGINS)
-    return Dialog(
-        benchmark=problem.benchmark,
-        dataset_version=problem.dataset_version,
-        dialog_id=problem.problem_id,
-        problem_id=problem.problem_id,
-        turns=tuple(turns),
-        labels=(
-            ("level", row.level),
-            (_PROJECT, row.project_path),
-            (_FILE, row.file),
-            (_NAME, row.name),
-            (_LINES, f"{row.signature_position[0]}-{row.body_position[1]}"),
-            *(((_CONTEXT, str(begins)),) if begins >= 0 else ()),
-            *((kind, str(n)) for kind, n in row.n_dependencies.items()),
-        ),
-        row_digest=problem.row_digest,
+    labels = (
+        ("level", row.level),
+        (_PROJECT, row.project_path),
+        (_FILE, row.file),
+        (_NAME, row.name),
+        (_LINES, f"{row.signature_position[0]}-{row.body_position[1]}"),
+        *(((_CONTEXT, str(begins)),) if begins >= 0 else ()),
+        *((kind, str(n)) for kind, n in row.n_dependencies.items()),
     )
+    return dialog_of(problem, strategy_turns(problem, row.turn_order), labels)
 
 
 def project_of(dialog: Dialog) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tasks.driver.run_queue import Needs, QueuedRun, RunQueue, State, only_run
+from flows.night.run_queue import Needs, QueuedRun, RunQueue, State, only_run
 from tasks.driver.signals import HaltableThread, Halted
 
 A, B = ("http://a/v1", None), ("http://b/v1", None)

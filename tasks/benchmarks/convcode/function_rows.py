@@ -4,12 +4,12 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from sandbox.judging.python_syntax import parse
-from tasks.benchmarks.convcode.raw_row import RAW, Task, joined
-from tasks.benchmarks.raw_rows import BadRow, Text, validated
+from tasks.benchmarks.convcode.raw_row import Task, joined
+from tasks.benchmarks.raw_rows import BadRow, RawModel, Text, validated
 
 _HEAD = "import unittest"
 
@@ -129,10 +129,8 @@ def _identifier(name: str) -> str:
     return name
 
 
-class CheckRow(BaseModel):
+class CheckRow(RawModel):
     """Row in HumanEval's form, which MBXP's MBPP and MINT's HumanEval share."""
-
-    model_config = RAW
 
     task_id: Text
     prompt: Text
@@ -142,10 +140,8 @@ class CheckRow(BaseModel):
     language: str | None = None
 
 
-class AssertsRow(BaseModel):
+class AssertsRow(RawModel):
     """Row in MBPP's original form, which MINT's MBPP shares. MINT adds a prompt."""
-
-    model_config = RAW
 
     task_id: int = Field(ge=0)
     text: Text

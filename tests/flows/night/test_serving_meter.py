@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.night.serving import ServingMeter
 from schemas.night.serving import Serving
-from tasks.driver.serving_meter import ServingMeter
 from tasks.language.servers.vllm_metrics import NoMetrics, read_metrics
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -42,7 +42,7 @@ def test_each_stretch_has_what_was_done_in_it_and_a_restart_loses_no_later_work(
             )
         )
 
-    monkeypatch.setattr("tasks.driver.serving_meter.ask_metrics", asked)
+    monkeypatch.setattr("flows.night.serving.ask_metrics", asked)
     with ServingMeter(
         Lake(home.lake), "night-1", "vllm:m", "d", ["http://127.0.0.1:1/v1"], every_s=3600
     ) as meter:

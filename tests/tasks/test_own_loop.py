@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from schemas.errors import ModelUnavailable
-from tasks.driver.own_loop import OwnLoop
+from tasks.build import OwnLoop
 
 
 def test_errands_are_done_by_the_main_thread_and_their_errors_come_back() -> None:

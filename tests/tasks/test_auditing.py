@@ -2,8 +2,8 @@
 
 from schemas.audit import AUDIT_SAMPLE, Audited, AuditOutcome, audit_counts
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
+from tasks.audit import assembled, drawn, pending
 from tasks.benchmarks.contract import TestRun
-from tasks.driver.auditing import assembled, drawn, pending
 from tasks.language.access import ModelAccess
 from tasks.worker.audit_shard import audit_rows
 from tasks.worker.jobs import AuditItem, Pass, RunContext

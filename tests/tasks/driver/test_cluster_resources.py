@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from distributed import Client, Scheduler, SpecCluster, Worker, get_worker
 
-from tasks.driver.fan_out import fan_out
-from tasks.driver.resources import needs
+from tasks.driver.fan_out import fan_out, needs
 from tasks.planning.plan import NO_SANDBOX
 from tasks.worker.jobs import ConverseShard, ExecuteShard, JudgeShard
 

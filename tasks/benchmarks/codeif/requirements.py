@@ -5,9 +5,10 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _TEST_EXTRAS = ("test", "tests", "testing")
 _LIMIT_S = 900.0
@@ -53,14 +54,16 @@ def _requirement_lines(path: Path) -> list[str]:
     return [line for line in lines if line and line[0] not in "#-"]
 
 
-def _parse(text: str) -> Requirement | None:
+def _parse(text: str) -> "Requirement | None":
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         return Requirement(text)
     except InvalidRequirement:
         return None
 
 
-def _is_missing(requirement: Requirement) -> bool:
+def _is_missing(requirement: "Requirement") -> bool:
     environments = [{"extra": ""}, *({"extra": extra} for extra in _TEST_EXTRAS)]
     if requirement.marker is not None and not any(
         requirement.marker.evaluate(environment) for environment in environments
