@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sandbox.host.resource_limits import low_priority
 from sandbox.interface import Sandbox
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
@@ -53,7 +54,8 @@ class Answer:
 def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Get the verdict of every test run of a shard's episodes and write them as one part.
 
-    If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending.
+    If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending. An
+    early shard with a timeout writes no part, because its low priority may be the cause.
 
     Raises:
         LeaseLost: The shard was given to another worker process meanwhile.
@@ -66,6 +68,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     run = worker.run(shard.context)
     folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
     hold = lease_shard(folder, shard.name, over=True)
+    open_outcomes = {Outcome.INFRA, Outcome.TIMEOUT} if shard.is_early else {Outcome.INFRA}
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []
@@ -73,7 +76,9 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     with ThreadPoolExecutor(shard.context.programs) as threads:
         for item in shard.items:
             answers = answers_of(shard.context.spec, test_runs(shard.context, item))
-            decided = list(threads.map(partial(_decide, run, sandbox, item, known), answers))
+            decided = list(
+                threads.map(partial(_decide, run, sandbox, shard.is_early, item, known), answers)
+            )
             for item_verdicts, n, _ in decided:
                 verdicts += item_verdicts
                 n_run += n
@@ -86,12 +91,14 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
             if not any(
-                verdict.outcome is Outcome.INFRA
+                verdict.outcome in open_outcomes
                 for item_verdicts, _, _ in decided
                 for verdict in item_verdicts
             ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()
+    if shard.is_early and any(verdict.outcome is Outcome.TIMEOUT for verdict in verdicts):
+        return ShardResult(0, n_run=n_run)
     return _write(shard, verdicts, n_run)
 
 
@@ -124,11 +131,12 @@ def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str,
 def _decide(
     run: RunState,
     sandbox: Sandbox,
+    is_early: bool,
     item: ExecuteItem,
     known: Mapping[str, TestVerdict],
     answer: Answer,
 ) -> tuple[list[TestVerdict], int, int]:
-    with run.program_slots:
+    with run.program_slots, low_priority(is_early):
         return decide(run.context, sandbox, item, answer, known)
 
 

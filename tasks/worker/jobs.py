@@ -174,6 +174,8 @@ class ExecuteShard:
     items: tuple[ExecuteItem, ...]
     known: Mapping[str, TestVerdict] = field(default_factory=dict[str, TestVerdict])
     """Verdicts of earlier runs by id. Their programs do not run again."""
+    is_early: bool = False
+    """True if the programs run at low priority, beside dialogues."""
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,6 @@ RATINGS = "ratings"
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("stage")(stage)
-    app.command("import")(import_data)
-    app.command("export")(export)
-    app.command("site")(site)
-
-
 def stage(
     benchmark: Annotated[
         str, typer.Argument(help=f"Benchmark: one of {', '.join(BENCHMARKS.names())}.")

@@ -13,6 +13,7 @@ from flows.cli.exports.dataset_folder import export_dataset
 from flows.cli.exports.inspect_logs import export_inspect
 from flows.cli.exports.judged import Draw, export_judgements, rating_sheet
 from flows.cli.exports.stored_run import StoredRun
+from flows.text.records import as_records
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.score import Score
@@ -212,7 +213,7 @@ def _text(table: Rows, ending: str) -> str:
     columns, rows = table
     if ending == ".csv":
         return csv_text(columns, rows)
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    records = as_records(columns, rows)
     if ending == ".json":
         return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

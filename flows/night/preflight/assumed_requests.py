@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from flows.night.preflight.earlier_usage import (
+    CHARACTERS_PER_TOKEN,
     Calls,
     Usage,
     judge_usage,
     measured_by_plan,
+    once_per_plan,
     talk_calls,
 )
 from flows.night.preflight.estimated_cost import RoleRequests
@@ -25,7 +26,6 @@ from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.storage.pending import WantedEpisode
 
-CHARACTERS_PER_TOKEN = 4
 _EPISODE_FIELDS = ("episode_id", "problem_id", "dialog_id", "row_digest", "sample", "seed")
 TOKENS_PER_ANSWER = 300
 TOKENS_PER_OBSERVATION = 400
@@ -49,7 +49,9 @@ def whole_calls(
         plan, subject_calls(plan, episode, None, talks), simulator_calls(plan, episode, None)
     )
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
-        yield judge_requests(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
+        yield judge_requests(
+            plan, rubric.name, _judgements(plan, rubric, _tokens_to_judge(plan, rubric, episode))
+        )
 
 
 def drift_calls(plan: RunPlan) -> Iterator[RoleRequests]:
@@ -83,7 +85,13 @@ def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mappin
 
     rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
     coming = {
-        name: sum((_judgements_to_come(plan, rubric, episode) for episode in pending), Calls())
+        name: sum(
+            (
+                _judgements(plan, rubric, _tokens_to_judge(plan, rubric, episode))
+                for episode in pending
+            ),
+            Calls(),
+        )
         for name, rubric in rubrics.items()
     }
     jobs = pending_judgements(plan)
@@ -98,13 +106,8 @@ def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mappin
 
 
 def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
-    return sum(
-        (
-            _judgement(plan, rubric.name, _tokens_of(rubric.with_form(messages)))
-            for messages in rubric.drift
-        ),
-        Calls(),
-    )
+    shown = [_tokens_of(rubric.with_form(messages)) for messages in rubric.drift]
+    return _judgements(plan, rubric, shown)
 
 
 def _judgement(plan: RunPlan, rubric: str, assumed_tokens: float) -> Calls:
@@ -115,9 +118,8 @@ def _judgement(plan: RunPlan, rubric: str, assumed_tokens: float) -> Calls:
     )
 
 
-def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Calls:
-    """Return the judgements of a dialogue that is still to be played."""
-    shown = _tokens_to_judge(plan, rubric, episode)
+def _judgements(plan: RunPlan, rubric: Rubric, shown: Iterable[int]) -> Calls:
+    """Return the calls of judgements, given the assumed tokens of each."""
     return sum((_judgement(plan, rubric.name, tokens) for tokens in shown), Calls())
 
 
@@ -198,14 +200,6 @@ def _is_answer(step: Step) -> bool:
     return step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE
 
 
-def _n_messages(begun: Unfinished | None, role: Role) -> int:
-    return (
-        sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps)
-        if begun
-        else 0
-    )
-
-
 def subject_calls(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
 ) -> Calls:
@@ -232,8 +226,6 @@ def _assumed_subject(
 
     The dialogue or else the setting defines how much history a request contains.
     """
-    if sends_nothing(plan.models[0]):
-        return Calls()
     dialog = plan.dialog(episode)
     policy = (
         plan.benchmark.play.history(dialog, plan.options)
@@ -296,9 +288,7 @@ def _scale_input(calls: Calls, ratio: float) -> Calls:
     return replace(calls, input_tokens=calls.input_tokens * ratio)
 
 
-_ratios: WeakKeyDictionary[RunPlan, dict[str, float]] = WeakKeyDictionary()
-
-
+@once_per_plan
 def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
     """Return measured input tokens divided by assumed ones, over all wanted dialogues.
 
@@ -311,15 +301,10 @@ def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
     """
     if usage is None or usage.input_tokens is None:
         return 1.0
-    ratios = _ratios.setdefault(plan, {})
-    if name not in ratios:
-        assumed = _assumed_in_all(plan, name)
-        ratios[name] = (
-            usage.input_tokens * assumed.calls / assumed.input_tokens
-            if assumed.input_tokens
-            else 1.0
-        )
-    return ratios[name]
+    assumed = _assumed_in_all(plan, name)
+    if not assumed.input_tokens:
+        return 1.0
+    return usage.input_tokens * assumed.calls / assumed.input_tokens
 
 
 def _assumed_in_all(plan: RunPlan, name: str) -> Calls:
@@ -374,8 +359,9 @@ def _assumed_simulator(
     simulator = next((model for model in plan.models if model.role == "simulator"), None)
     if not setting.needs_simulator or simulator is None or sends_nothing(simulator):
         return Calls()
-    opened = max(1, _n_messages(begun, Role.USER))
-    due = max(0, _rounds(plan, episode) - opened)
+    steps = begun.steps if begun else ()
+    n_begun = sum(step.role is Role.USER and step.kind is StepKind.MESSAGE for step in steps)
+    due = max(0, _rounds(plan, episode) - max(1, n_begun))
     prompt_tokens = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
     problem = plan.problems[episode.problem_id]
     own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)

@@ -27,11 +27,12 @@ from tasks.benchmarks.contract import (
     ScoreRequest,
     Staged,
     TestRun,
+    missing_rating,
 )
-from tasks.benchmarks.one_file.items import MOST_ROUNDS, patch_runs
+from tasks.benchmarks.one_file.items import MOST_ROUNDS
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository
-from tasks.benchmarks.program_runs import python_program
+from tasks.benchmarks.program_runs import base_program, patch_run
 from tasks.benchmarks.raw_rows import (
     SUFFIXES,
     BadRow,
@@ -219,29 +220,15 @@ class OneFile:
         self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
     ) -> Sequence[TestRun]:
         """Return the tests of the last answer's program. Empty if the task has no tests."""
-        if self.agentic:
-            return patch_runs(problem, episode)
         suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
+        if self.agentic:
+            return (patch_run(problem, episode, {BASE_INSTRUCTION: suite.tests}),)
         answer = episode.answer(turn)
         if suite == NO_TESTS:
             return ()
-        program = (
-            None
-            if answer is None
-            else python_program(answer, options, problem.reference_code, suite.tests)
-        )
-        code, is_readable = (None, True) if program is None else (program.code, program.is_readable)
+        program = None if answer is None else base_program(problem, answer, options)
         reference = problem.reference_code or None
-        return (
-            TestRun(
-                turn,
-                BASE_INSTRUCTION,
-                code,
-                suite.tests,
-                reference=reference,
-                is_readable=is_readable,
-            ),
-        )
+        return (TestRun.of(turn, BASE_INSTRUCTION, program, suite.tests, reference=reference),)
 
     def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
         """Return the judge run of the last answer."""
@@ -289,7 +276,7 @@ class OneFile:
                 return (
                     judged_rating(judgement.value)
                     if judgement.value is not None
-                    else UnscoredReason(judgement.unscored_reason or "infra")
+                    else missing_rating(judgement)
                 )
             return missing
         if answer is None:

@@ -10,6 +10,7 @@ answers of such a worker are used: the new attempt would request the same answer
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from pathlib import Path
@@ -276,17 +277,18 @@ def _calls_of_old_rows(
 
     The first row of an attempt repeats all earlier steps, so only the highest attempt counts.
     """
-    attempt = max(row["attempt"] for row in rows)
+    attempt = max(row.get("attempt", 0) for row in rows)
     steps: dict[int, Step] = {}
     answers: dict[str, DialogueCall] = {}
     n_answers: Counter[str] = Counter()
     for row in rows:
-        if row["attempt"] == attempt:
-            for at, step in enumerate(row["steps"], row.get("at", 0)):
-                steps.setdefault(at, Step.model_validate(step))
-        for request, answer in row.get("answers", {}).items():
-            n_answers[request] += 1
-            key = _numbered(episode_id, request, n_answers[request])
-            answers[key] = DialogueCall(episode_id, row["attempt"], read_completion(answer))
+        with suppress(KeyError, TypeError, ValueError):  # a damaged row
+            if row["attempt"] == attempt:
+                for at, step in enumerate(row["steps"], row.get("at", 0)):
+                    steps.setdefault(at, Step.model_validate(step))
+            for request, answer in row.get("answers", {}).items():
+                call = DialogueCall(episode_id, row["attempt"], read_completion(answer))
+                n_answers[request] += 1
+                answers[_numbered(episode_id, request, n_answers[request])] = call
     in_order = (steps[at] for at in takewhile(steps.__contains__, count()))
     return answers | _calls_of_steps(episode_id, attempt, in_order)

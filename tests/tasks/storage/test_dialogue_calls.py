@@ -239,6 +239,7 @@ def test_rows_of_0_1_0_become_calls_and_the_episode_goes_on_after_them(tmp_path:
         row(2, 2, said[2:4]),
         row(2, 2, said[2:4]),
         row(2, 6, said[6:]),
+        {"episode_id": "e1", "attempt": 2, "at": 4, "steps": [{"turn": "damaged"}]},
     ]
     (tmp_path / "1-0.jsonl").write_text("".join(json.dumps(one) + "\n" for one in old))
     found = read_unfinished(tmp_path)["e1"]
