@@ -22,17 +22,17 @@ from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.access import ModelAccess
-from tasks.planning.participants.concurrency import (
+from tasks.planning.participants.models import (
     access_in_worker,
     concurrency_by_endpoint,
     endpoint_of,
 )
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
-from tasks.storage.journaling.journal import Unfinished, read_journal
+from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.pending import WantedEpisode, WantedEpisodes, unfinished
+from tasks.storage.pending import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
@@ -193,8 +193,8 @@ class ConverseShards(LazyShards[ConverseShard]):
     ) -> None:
         self._plan, self._context, self._pending = plan, context, pending
         ids = pending.ids.to_pylist()
-        stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(pending.ids), Episode)}
-        self.begun = unfinished(ids, read_journal(plan.home.journal(plan.run_id), ids), stored)
+        ended = list(from_arrow(plan.episodes.rows(pending.ids), Episode))
+        self.begun = read_unfinished(plan.home.journal(plan.run_id), ids, ended)
         n_steps = [len(self.begun[name].steps) if name in self.begun else 0 for name in ids]
         ranks = _ranks_in_talks(plan, pending)
         turns = plan.dataset.facts["n_turns"].take(pending.rows["at"]).to_pylist()
@@ -214,7 +214,6 @@ class ConverseShards(LazyShards[ConverseShard]):
         return ConverseShard(self._context, tuple(map(self._job, self._pending.take(group))))
 
     def _job(self, episode: WantedEpisode) -> EpisodeJob:
-        begun = self.begun.get(episode.episode_id, Unfinished(0))
         return EpisodeJob(
             episode_id=episode.episode_id,
             row_digest=episode.row_digest,
@@ -223,9 +222,7 @@ class ConverseShards(LazyShards[ConverseShard]):
             problem_at=self._plan.problems.place(episode.problem_id),
             sample=episode.sample,
             seed=episode.seed,
-            attempt=begun.attempt + 1,
-            steps=begun.steps,
-            answers=tuple((key, answer) for _, key, answer in begun.answers),
+            begun=self.begun.get(episode.episode_id, Unfinished(0)),
         )
 
 
@@ -267,8 +264,8 @@ def settle(plan: RunPlan) -> None:
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
-    open_ids = plan.unfinished_ids()
-    if not open_ids or not read_journal(journal, open_ids):
+    open_ids = set(plan.pending(plan.everything).ids.to_pylist())
+    if not open_ids or not read_unfinished(journal, open_ids):
         remove_segments(journal)
 
 

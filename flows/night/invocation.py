@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.night.preflight.missing_packages import skipped_line
-from flows.night.preflight.notification_destinations import find_collector
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
@@ -93,6 +92,8 @@ def run_night(
     plans = plan_night(requests, home, datasets)
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
+    from flows.night.preflight.notification_destinations import find_collector
+
     collector = find_collector(home, telemetry)
     checked = _preflight(home, plans, board, budget, with_canary=with_canary)
     options = {"notify": notify, "site": site, "budget": budget, "telemetry": collector}

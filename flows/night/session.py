@@ -3,6 +3,7 @@
 The cluster and the servers start when they are first needed.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset_cache import DatasetCache
-from tasks.planning.participants.concurrency import endpoints_of
+from tasks.planning.participants.models import endpoints_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -50,20 +51,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS_PER_WORKER = 64
-"""Maximum number of shards in flight per worker process and queue (`tasks.driver.run_queue`).
+"""Maximum number of shards in flight per worker process and queue (`flows.night.run_queue`).
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
 
 
+_EPISODES_PER_WORKER = 16
+"""Episodes that one process plays as fast as two, since a process takes 1.2 CPU s to start."""
+
+
 def needed_workers(plans: Sequence[RunPlan]) -> int:
     """Return the number of worker processes.
 
-    This is the requested number, but at most the number of episodes of the largest run, since each
-    process costs seconds of start-up.
+    This is the requested number, but at most one per 16 episodes of the largest run.
     """
     requested = max((plan.request.workers for plan in plans), default=1)
-    return max(1, min(requested, max((len(plan.members) for plan in plans), default=1)))
+    episodes = max((len(plan.members) for plan in plans), default=1)
+    return max(1, min(requested, math.ceil(episodes / _EPISODES_PER_WORKER)))
 
 
 def new_night_id() -> str:

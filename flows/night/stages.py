@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flows.night.reporting.run_record import Work
+from flows.night.run_queue import QueuedRun
 from flows.night.session import Session
 from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
@@ -18,20 +19,16 @@ from schemas.lake.packed_rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
-from tasks.audit import AuditStage, audit
+from tasks.audit import AuditStage, audit, audited_passes, drawn_programs
 from tasks.converse import Conversed, ConverseStage, context_for, converse, settle
-from tasks.driver.auditing import audited_passes, drawn_programs
 from tasks.driver.decide_ahead import DecideAhead
-from tasks.driver.embed_ahead import EmbedAhead
-from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
-from tasks.driver.run_queue import QueuedRun
-from tasks.embed import embed
+from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, execute, expected_verdicts
-from tasks.judge import JudgeStage, judge
+from tasks.judge import JudgeStage, ask_drift, judge
 from tasks.language.endpoints.batch_files import describe_batches
-from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan
+from tasks.planning.reporting.report import decision_rows, keep_decisions
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.pending import WantedEpisodes

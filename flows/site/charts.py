@@ -73,18 +73,13 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
 
 def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
     """Return whether value, interval or n of a measure differ between positions of some run."""
-    columns = [
-        measure,
-        f"{measure}_low",
-        f"{measure}_high",
-        *(n for n in table.counts[measure] if n is not None),
-    ]
+    counts = (n for n in table.counts[measure] if n is not None)
+    columns = [measure, f"{measure}_low", f"{measure}_high", *counts]
     values_by_run: dict[str, set[tuple[Any, ...]]] = {}
     for row in rows:
         if row[measure] is not None:
-            values_by_run.setdefault(row["run_id"], set()).add(
-                tuple(row[column] for column in columns)
-            )
+            values = tuple(row[column] for column in columns)
+            values_by_run.setdefault(row["run_id"], set()).add(values)
     return any(len(values) > 1 for values in values_by_run.values())
 
 
@@ -124,24 +119,22 @@ def _chart(
             "ends": ends,
             "place": row[axis],
             "value": row[measure],
-        }
-        counts = {"n": row[n] if n else None, "n_unscored": row[n_unscored] if n_unscored else None}
-        shown = {
+            "low": bounds[0],
+            "high": bounds[1],
+            "n": row[n] if n else None,
+            "n_unscored": row[n_unscored] if n_unscored else None,
             "name": names.get(row[axis], row[axis]),
             "colour": colours.get(row["model"], CONTROL),
         }
-        line["points"].append(point | counts | shown | {"low": bounds[0], "high": bounds[1]})
-    of_model: dict[str, int] = {}
+        line["points"].append(point)
+    models = set[str]()
     for number, line in enumerate(series.values()):
         used = {point["colour"] for point in line["points"]}
         line["colour"] = used.pop() if len(used) == 1 else MIXED
-        line["is_further"] = bool(
-            of_model.get(line["model"])
-        )  # A second run of a model is dashed, with rings.
-        of_model[line["model"]] = 1
-        aside = min(6.0, 24 / len(series)) * (
-            number - (len(series) - 1) / 2
-        )  # Shifted, so that no interval hides another.
+        line["is_further"] = line["model"] in models  # A second run is dashed, with rings.
+        models.add(line["model"])
+        # Shifted, so that no interval hides another.
+        aside = min(6.0, 24 / len(series)) * (number - (len(series) - 1) / 2)
         for point in line["points"]:
             point["x"] = round(point["x"] + aside, 1)
     ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]

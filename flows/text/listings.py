@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
+from flows.text.records import as_records
 from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 
@@ -62,26 +63,36 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
 
     Heads, ids and times are short. The numbers of episodes without a valid result share a cell.
     """
-    printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
+    printed = [_printed(record) for record in as_records(columns, rows)]
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
     return heads, [tuple(row[column] for column in visible) for row in printed]
 
 
-def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
-    """Yield title and table of each benchmark's metrics.
+def printed_tables(
+    kind: str, columns: Sequence[str], rows: Sequence[Any]
+) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Any]]]]:
+    """Yield title, heads and cells of each table that shows the listing of a kind on a terminal.
 
-    Each table has no column for the benchmark, so that full names of metrics fit.
+    Each benchmark's metrics have a table of their own, without a column for the benchmark, so that
+    full names of metrics fit.
     """
-    for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
-        table = [(metric, version, about) for metric, version, _, about in metrics]
-        yield f"Metrics of {benchmark}", (("metric", "version", "about"), table)
+    if kind == "metrics":
+        for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
+            cells = [(metric, version, about) for metric, version, _, about in metrics]
+            yield f"Metrics of {benchmark}", ("metric", "version", "about"), cells
+    elif kind == "benchmarks":
+        from flows.text.benchmark_listing import printed_rows
+
+        yield "", *printed_rows(rows)
+    else:
+        yield "", *printed_listing(columns, rows)
 
 
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return the reason of each withheld, incomplete or released run, in at most three lines."""
     lines: list[str] = []
-    for run in (dict(zip(columns, row, strict=True)) for row in rows):
+    for run in as_records(columns, rows):
         if run.get("withheld_reason"):
             state = (
                 f"released ({run['released_because']}), withheld"
@@ -119,16 +130,10 @@ def _benchmarks(home: Home) -> Rows:
 def _agents(_home: Home) -> Rows:
     from tasks.dialogue.agents.registry import AGENTS
 
-    agents = [AGENTS.load(name) for name in AGENTS.names()]
-    rows = [
-        (
-            a.name,
-            a.version,
-            " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options),
-            a.help,
-        )
-        for a in agents
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for agent in map(AGENTS.load, AGENTS.names()):
+        options = (f"{o.name}={'|'.join(o.values) or o.default}" for o in agent.options)
+        rows.append((agent.name, agent.version, " ".join(options), agent.help))
     return ("agent", "version", "options", "about"), rows
 
 
@@ -144,19 +149,11 @@ def _builds(_home: Home) -> Rows:
         for name, layout in layouts().items()
     ]
     for name, (_, build) in constructions().items():
-        needs = [
-            *(f"a {role}" for role in build.roles),
-            *(["an embedder"] if build.needs_embedder else []),
-        ]
+        needs = [f"a {role}" for role in build.roles]
+        needs += ["an embedder"] if build.needs_embedder else []
+        needs += ["a sandbox"] if build.runs_programs else []
         options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in build.options)
-        rows.append(
-            (
-                name,
-                " and ".join([*needs, *(["a sandbox"] if build.runs_programs else [])]),
-                options,
-                build.help,
-            )
-        )
+        rows.append((name, " and ".join(needs), options, build.help))
     return ("build", "made_by", "options", "about"), rows
 
 
@@ -236,15 +233,12 @@ def _runs(home: Home) -> Rows:
         "finished_at",
         "withheld_reason",
     )
-    released = [released_because(lake, r) for r in records]
-    shown_records = [
-        r if reason is None else r.model_copy(update={"status": "finished"})
-        for r, reason in zip(records, released, strict=True)
-    ]
-    rows = [
-        (*(getattr(r, c) for c in columns), reason)
-        for r, reason in zip(shown_records, released, strict=True)
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for record in records:
+        reason = released_because(lake, record)
+        facts = record.model_dump(include={*columns})
+        facts["status"] = record.status if reason is None else "finished"
+        rows.append((*(facts[column] for column in columns), reason))
     return (*columns, "released_because"), rows
 
 
@@ -270,20 +264,13 @@ def _episodes(home: Home, run: str | None) -> Rows:
     lake = _lake(home)
     columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")
     settings = {record.run_id: record.setting for record in lake.read("runs", RunRecord)}
-    if run is None:
-        members = lake.read("run_episodes", RunEpisode)
-    else:
+    keys: dict[str, str] = {}
+    if run is not None:
         from tasks.planning.why_rerun import find_run
 
         record = find_run(lake, run)
-        members = lake.read(
-            "run_episodes",
-            RunEpisode,
-            benchmark=record.benchmark,
-            model=record.model,
-            run_id=record.run_id,
-        )
+        keys = record.model_dump(include={"benchmark", "model", "run_id"})
     return columns, [
         (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
-        for m in members
+        for m in lake.read("run_episodes", RunEpisode, **keys)
     ]

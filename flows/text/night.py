@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from flows.text.reasons import in_three_lines
@@ -11,7 +10,6 @@ from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord
-from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
 from tasks.planning.reporting.publishing import released_because
@@ -21,16 +19,6 @@ from tasks.storage.parquet_store import Lake
 
 _STOPPED = ("withheld", "incomplete")
 """Statuses of runs for which a reason is recorded."""
-
-
-@dataclass(frozen=True)
-class _Night:
-    night_id: str
-    started_at: str
-    finished_at: str | None
-    """End of the night. None: the night was interrupted."""
-    work: tuple[RunWork, ...]
-    budget: tuple[CapSpent, ...] = ()
 
 
 def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
@@ -52,7 +40,7 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
         facts = {
             "night_id": night.night_id,
             "started_at": night.started_at,
-            "finished_at": night.finished_at,
+            "finished_at": night.finished_at or None,
         }
         facts |= {"wall_seconds": wall_s, "budget": [cap.model_dump() for cap in night.budget]}
         runs = [
@@ -169,22 +157,20 @@ def withheld_lines(home: Home, run_id: str) -> list[str]:
     return [*reasons, f"released: {plain_line(release, 500)}"] if release is not None else reasons
 
 
-def _find(lake: Lake, prefix: str | None) -> _Night:
-    nights = {
-        n.night_id: _Night(n.night_id, n.started_at, n.finished_at, n.work, n.budget)
-        for n in lake.read("nights", NightRecord)
-    }
+def _find(lake: Lake, prefix: str | None) -> NightRecord:
+    """Return a night. An interrupted night has no record, so its runs tell of it."""
+    nights = {night.night_id: night for night in lake.read("nights", NightRecord)}
     for run in lake.read("runs", RunRecord):
-        if run.work is not None and run.night_id not in nights:
-            nights[run.night_id] = _Night(run.night_id, run.started_at, None, ())
-        if (
-            run.work is not None
-            and nights.get(run.night_id) is not None
-            and nights[run.night_id].finished_at is None
-        ):
-            night = nights[run.night_id]
-            nights[run.night_id] = _Night(
-                night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work)
+        night = nights.get(run.night_id)
+        if run.work is not None and (night is None or not night.finished_at):
+            nights[run.night_id] = NightRecord(
+                night_id=run.night_id,
+                started_at=min(night.started_at, run.started_at) if night else run.started_at,
+                finished_at="",
+                run_ids=(),
+                n_published=0,
+                n_withheld=0,
+                work=(*(night.work if night else ()), run.work),
             )
     matches = sorted(name for name in nights if name.startswith(prefix or ""))
     if not matches or (prefix is not None and len(matches) > 1):

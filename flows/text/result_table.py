@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.outside.display import markdown_cell, plain_line
+from flows.text.records import markdown_table
+from schemas.outside.display import plain_line
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.metrics.registry import heading_of
 
@@ -124,14 +125,13 @@ def interval_text(result: Record | None) -> str:
     return f"{result['ci_low']:.3f}…{result['ci_high']:.3f}"
 
 
-def markdown_table(table: ResultTable) -> str:
+def result_markdown_table(table: ResultTable) -> str:
     """Return the table as Markdown with full names of labels and metrics. All cells are escaped."""
-    lines = [(*table.labels[0], *table.metrics)]
-    for label, results in zip(table.labels, table.results, strict=True):
-        cells = (results.get(metric) for metric in table.metrics)
-        lines.append((*label.values(), *(_cell_text(cell) for cell in cells)))
-    rows = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
-    return "\n".join([rows[0], "|" + " --- |" * len(lines[0]), *rows[1:]])
+    rows = [
+        (*label.values(), *(_cell_text(results.get(metric)) for metric in table.metrics))
+        for label, results in zip(table.labels, table.results, strict=True)
+    ]
+    return markdown_table((*table.labels[0], *table.metrics), rows)
 
 
 def _cell_text(result: Record | None) -> str:

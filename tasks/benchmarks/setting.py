@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, str]
 """Value of every option of the setting, by name."""
+MOST_STEPS = 100
+"""Maximum steps of a participant before its message, unless a benchmark states another."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,16 @@ class CastRequest:
         )
         return partly_scripted(seat, self.dialog)
 
+    @property
+    def user_model(self) -> ChatModel:
+        """Return the model that plays the user. Raise ConfigError if the run has none."""
+        if self.simulator is None:
+            raise ConfigError(
+                f"setting {self.problem.benchmark}.{self.setting} has a simulated user. Name the"
+                " user's model with `--simulator SPEC`"
+            )
+        return self.simulator
+
 
 class MakeCast(Protocol):
     """Function that returns the participants of a dialogue."""
@@ -263,13 +275,19 @@ def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
 
 def scripted_chat(request: CastRequest) -> Cast:
     """Return a cast of the dialog's scripted user and a subject that sees the whole dialogue."""
-    texts = own_texts(request.dialog, request.options)
+    return scripted_cast(request.subject_seat(), own_texts(request.dialog, request.options))
+
+
+def scripted_cast(subject: Seat, texts: Sequence[str], max_steps: int = MOST_STEPS) -> Cast:
+    """Return a cast of a subject and a user who sends these texts.
+
+    Args:
+        subject: Participant under test.
+        texts: Messages of the user, in order.
+        max_steps: Maximum steps of the subject before a message.
+    """
     # One more turn than texts, so that the user ends the dialogue and not the limit.
-    return Cast(
-        subject=request.subject_seat(),
-        counterpart=ScriptedUser(tuple(texts)),
-        max_turns=len(texts) + 1,
-    )
+    return Cast(subject, ScriptedUser(tuple(texts)), len(texts) + 1, max_steps)
 
 
 def fenced_reference(problem: Problem, turn: int) -> str:

@@ -113,6 +113,10 @@ class Tree:
         return content_id([self.digest, self.packages]) if self.packages else self.digest
 
 
+NO_TREE = Tree("", Path())
+"""Placeholder tree of a program that has an entry point but no source tree."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Location and limits of a program of the kind `pytest`."""
@@ -131,12 +135,16 @@ class Place:
 
 @dataclass(frozen=True)
 class WantedProgram:
-    """Program that a participant wants to run: code with its tests."""
+    """Program to run: code with its tests."""
 
     kind: SuiteKind
     code: str
     tests: tuple[str, ...]
     place: Place | None = None
+    limits: Limits | None = None
+    """Limits of this program. None for those of its place, or else the setting's limits."""
+    image: str = ""
+    """Container image of this program alone; empty for the sandbox's own environment."""
 
 
 class ProgramRunner(Protocol):

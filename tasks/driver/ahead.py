@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from schemas.episode import Episode
-from tasks.driver.resources import ClusterResources
+from tasks.driver.fan_out import ClusterResources
 from tasks.driver.stage import StageResult
 from tasks.planning.plan import RunPlan
 from tasks.worker.jobs import ShardResult

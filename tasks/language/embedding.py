@@ -20,7 +20,7 @@ from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.request_fields import fields_to_send
+from tasks.language.endpoints.request_parts import fields_to_send
 from tasks.language.sends import OnSend, ignore_send
 
 if TYPE_CHECKING:

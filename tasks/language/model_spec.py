@@ -12,7 +12,7 @@ from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.outside.display import is_plain_name, plain_line
 from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.language.access import ModelAccess
-from tasks.language.endpoints.request_fields import RequestFields
+from tasks.language.endpoints.request_parts import RequestFields
 from tasks.language.providers.contract import SpecSettings
 from tasks.language.providers.registry import PROVIDERS, forms
 from tasks.language.servers.vllm_settings import VllmSettings

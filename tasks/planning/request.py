@@ -16,9 +16,8 @@ from schemas.night.decision import THRESHOLD, DecisionRule
 from schemas.outside.display import plain_line
 from schemas.run import Sampling
 from tasks.benchmarks.registry import resolve_name
-from tasks.language.endpoints.addresses import check_headers
-from tasks.language.endpoints.reasoning import tag_names
-from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.endpoints.answer_text import tag_names
+from tasks.language.endpoints.request_parts import check_headers, check_request_fields
 from tasks.language.prompt import read_system_text
 from tasks.language.providers.contract import file_name
 from tasks.language.providers.registry import provider_of

@@ -1,7 +1,7 @@
 """Play of a shard of episodes in a worker process."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -18,13 +18,13 @@ from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
-from tasks.language.chat_model import ChatModel
+from tasks.language.chat_model import ChatModel, Completion
+from tasks.storage.journaling.dialogue_calls import DialogueCall, EpisodeCalls, ReplayedModel
 from tasks.storage.journaling.leases import ShardLease, lease_shard
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
-from tasks.worker.paid_answers import PaidAnswers, RememberingModel
 from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import BookReader
 
@@ -37,7 +37,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     Raises:
         LeaseLost: Another worker began the shard and died, so this process lacks the latest
             messages. Or the shard was given to another worker meanwhile.
-        OSError: Journal or part could not be written. Finished turns stay in the journal.
+        OSError: A call or the part could not be written. Stored calls remain.
         Exception: Parley's own code failed. All other episodes of the shard are written first.
     """
     worker = this_worker()
@@ -105,43 +105,35 @@ async def _play(
     hold: ShardLease,
     fault: InfraError | None = None,
 ) -> "_Ended":
-    job, journal = task.job, run.journal
+    job = task.job
     hold.glance()
     run.check_not_stopped()
     if context.budget_meter:
         context.budget_meter.check()
-    if job.steps:
-        journal.append(job.episode_id, job.attempt, 0, job.steps, hold)
 
-    def journaled(write: Callable[[], None]) -> None:
+    def put(answers: Mapping[str, Step | Completion]) -> None:
         hold.glance()
         run.check_not_stopped()
+        rows = {
+            key: DialogueCall(job.episode_id, job.attempt, answer)
+            for key, answer in answers.items()
+        }
         try:
-            write()
+            run.calls.put(rows, lease=hold)
         except (DiskFull, OSError, ServerUnavailable) as fault:
             run.stop(fault)
             raise
 
-    free: list[Step] = []
-    n_kept = len(job.steps)
-    paid = PaidAnswers(
-        job.answers,
-        lambda answers: journaled(
-            lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold)
-        ),
-    )
+    calls = EpisodeCalls(job.episode_id, job.begun, put)
 
     def keep(step: Step) -> None:
-        nonlocal n_kept
-        free.append(step)
         is_message = step.kind is StepKind.MESSAGE
         is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
-        if is_message and step.n_calls == 0 and not is_answer:
-            return  # No request was paid for this message, so it is written with its reply.
-        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, hold))
-        n_kept += len(free)
-        free.clear()
-        paid.forget()
+        # A message that no request was paid for is written with its reply.
+        is_paid = not is_message or step.n_calls > 0 or is_answer
+        calls.add(step, is_paid=is_paid)
+        if not is_paid:
+            return
         n_in, n_out = step.input_tokens or 0, step.output_tokens or 0
         is_simulator = step.role is Role.USER
         run.count(
@@ -158,11 +150,17 @@ async def _play(
     started = utc_now()
     before = context_of(Lake(context.place.lake), task.dialog)
     opening = Transcript(
-        task.problem, task.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before
+        task.problem,
+        task.dialog,
+        job.sample,
+        job.seed,
+        turn=1,
+        steps=job.begun.steps,
+        context=before,
     )
-    programs = BookReader(lambda: run.programs, paid.keep)
+    programs = BookReader(lambda: run.programs, calls.keep_answers)
     if fault is None:
-        ending = await _play_with_agent(run, context, opening, programs, paid, keep)
+        ending = await _play_with_agent(run, context, opening, programs, calls, keep)
     else:
         ending = Ending(
             opening.steps,
@@ -193,7 +191,7 @@ async def _play_with_agent(
     context: RunContext,
     opening: Transcript,
     programs: ProgramRunner,
-    paid: PaidAnswers,
+    calls: EpisodeCalls,
     keep: Callable[[Step], None],
 ) -> Ending:
     """Play the dialogue with the run's agent, if any. A failing agent is an infra fault."""
@@ -206,11 +204,11 @@ async def _play_with_agent(
             "what its programs run in is not there, or is of another release",
         )
     spec = context.spec
-    subject = RememberingModel(run.model(context.subject, SUBJECT), paid)
+    subject = ReplayedModel(run.model(context.subject, SUBJECT), calls)
     try:
         async with _begun(run, spec, subject, opening) as make_seat:
             return await play_dialogue(
-                opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep
+                opening, _cast(run, context, opening, programs, calls, subject, make_seat), keep
             )
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
@@ -246,14 +244,14 @@ def _cast(
     context: RunContext,
     opening: Transcript,
     programs: ProgramRunner,
-    paid: PaidAnswers,
+    calls: EpisodeCalls,
     subject: ChatModel,
     make_seat: MakeSeat | None,
 ) -> Cast:
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if context.simulator is not None:
-        simulator = RememberingModel(run.model(context.simulator, SIMULATOR), paid)
+        simulator = ReplayedModel(run.model(context.simulator, SIMULATOR), calls)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),
@@ -306,7 +304,7 @@ class _Ended:
     def n_calls(self) -> int:
         """Number of requests that this attempt sent."""
         return (
-            sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :])
+            sum(step.n_calls for step in self.ending.steps[len(self.job.begun.steps) :])
             + self.ending.failed_calls
         )
 

@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 
 from schemas.dialog import Dialog
 from schemas.endpoint_profile import EndpointProfile
-from schemas.episode import Episode, Step
+from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.run import EmbedderIdentity, RunSpec, Sampling
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.program_runs import TestRun
 from tasks.language.access import ModelAccess
-from tasks.language.chat_model import Completion, Message
+from tasks.language.chat_model import Message
 from tasks.storage.home import Home, find_home
+from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 
@@ -126,7 +127,7 @@ class ShardResult:
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """Pending episode: positions of its staged rows, and stored steps of an earlier attempt."""
+    """Pending episode: positions of its staged rows, and stored calls."""
 
     episode_id: str
     row_digest: str
@@ -137,10 +138,13 @@ class EpisodeJob:
     """Position of the problem in the part of staged problems."""
     sample: int
     seed: int
-    attempt: int
-    steps: tuple[Step, ...] = ()
-    answers: tuple[tuple[str, Completion], ...] = ()
-    """Stored answers without a step, in order: (key of the request, answer). See `paid_answers`."""
+    begun: Unfinished
+    """Stored calls of earlier attempts."""
+
+    @property
+    def attempt(self) -> int:
+        """Return the 1-based number of the attempt."""
+        return self.begun.attempt + 1
 
 
 @dataclass(frozen=True)

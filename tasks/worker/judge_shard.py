@@ -14,8 +14,9 @@ from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model, profile_of
 from tasks.language.sends import ignore_send
 from tasks.storage.journaling.leases import lease_shard
+from tasks.storage.journaling.segments import Form
 from tasks.storage.ledger import SendLog
-from tasks.storage.paid_calls import Calls, Form
+from tasks.storage.paid_calls import Calls
 from tasks.worker.budget_meter import metered
 from tasks.worker.call_log import DRIFT, JUDGE, logged
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard, ShardResult

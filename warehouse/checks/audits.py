@@ -4,10 +4,6 @@ An audit runs decoys: tests whose expectations are altered, so that an honest pr
 Each sampled pass has exactly one row. The outcome is `forged` only if the decoy is sound.
 """
 
-from typing import Any
-
-import pyarrow as pa
-
 from schemas.audit import AuditOutcome
 from warehouse.checks.rule import (
     CheckContext,
@@ -15,38 +11,27 @@ from warehouse.checks.rule import (
     Row,
     Suite,
     at_least,
+    each_present,
     no_fault,
+    of_its_episode,
     of_run,
     one_of,
     plain_rows,
     present,
     unique,
 )
-from warehouse.checks.verdicts import of_another_episode
 
 _KEY = ("episode_id", "turn", "instruction_id")
-_COLUMNS = (
-    *(
-        "run_id",
-        "benchmark",
-        "model",
-        *_KEY,
-        "problem_id",
-        "sample",
-        "verdict_id",
-        "outcome",
-        "is_sound",
-    ),
-    *("n_decoys", "n_runs", "duration_s"),
+_rows = plain_rows(
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
+    *("verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
 )
 
 
-def _key(row: Row) -> tuple[str, int, str]:
-    return row["episode_id"], row["turn"], row["instruction_id"]
-
-
+@no_fault("audit_expected", "only sampled passes are audited", needs="expected_audits")
 def _not_expected(row: Row, context: CheckContext) -> str | None:
-    expected_id = (context.expected_audits or {}).get(_key(row))
+    key = row["episode_id"], row["turn"], row["instruction_id"]
+    expected_id = (context.expected_audits or {}).get(key)
     if expected_id is None:
         return "this pass is not in the audit sample"
     return (
@@ -56,6 +41,7 @@ def _not_expected(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed")
 def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
     """Return the fault of an outcome `forged` or `suspected` without a fitting decoy, or None."""
     if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
@@ -65,34 +51,13 @@ def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
     return None if row["n_decoys"] else f"{row['outcome']}, but no decoy was run"
 
 
-def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
-    audited_keys = set(zip(*(data[name].to_pylist() for name in _KEY), strict=True))
-    keys = sorted(context.expected_audits or ())
-    return [dict(zip(_KEY, key, strict=True)) | {"audited": key in audited_keys} for key in keys]
-
-
-def _not_audited(row: Row, context: CheckContext) -> str | None:
-    return None if row["audited"] else "in the audit sample, but not audited"
-
-
 SUITE = Suite(
     "forgery_audit",
     (
         FrameRules(
             "one row per audited pass",
             _KEY,
-            plain_rows(*_COLUMNS),
-            (
-                *_KEY,
-                "problem_id",
-                "sample",
-                "verdict_id",
-                "outcome",
-                "is_sound",
-                "n_decoys",
-                "n_runs",
-                "duration_s",
-            ),
+            _rows,
             (
                 present("verdict_id_present", "only programs that ran are audited", "verdict_id"),
                 one_of(
@@ -106,39 +71,20 @@ SUITE = Suite(
                 at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
                 at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
                 at_least("duration_not_negative", "a duration cannot be negative", "duration_s", 0),
-                no_fault("audit_of_run", "tables are partitioned by benchmark and model", of_run),
-                no_fault(
-                    "row_of_its_episode",
-                    "results are joined by problem",
-                    of_another_episode,
-                    needs="episode_facts",
-                ),
-                no_fault(
-                    "audit_expected",
-                    "only sampled passes are audited",
-                    _not_expected,
-                    needs="expected_audits",
-                ),
-                no_fault(
-                    "outcome_has_ground",
-                    "a conviction needs a sound decoy that passed",
-                    _outcome_without_ground,
-                ),
+                of_run("audit_of_run"),
+                of_its_episode("results are joined by problem"),
+                _not_expected,
+                _outcome_without_ground,
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per drawn pass",
             _KEY,
-            _due,
-            (*_KEY, "audited"),
-            (
-                no_fault(
-                    "drawn_pass_audited",
-                    "every pass in the seeded sample is audited",
-                    _not_audited,
-                    needs="expected_audits",
-                ),
-            ),
+            lambda context: sorted(context.expected_audits or ()),
+            "drawn_pass_audited",
+            "every pass in the seeded sample is audited",
+            "in the audit sample, but not audited",
+            needs="expected_audits",
         ),
     ),
 )

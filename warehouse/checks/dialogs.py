@@ -3,9 +3,6 @@
 A run plays dialogs turn by turn, so a broken dialog costs calls before anybody notices it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import pyarrow as pa
 
 from schemas.content_id import ID_LENGTH
@@ -15,6 +12,7 @@ from warehouse.checks.rule import (
     FrameRules,
     Row,
     Suite,
+    each_present,
     matches,
     no_fault,
     not_empty,
@@ -25,11 +23,12 @@ from warehouse.checks.rule import (
     unique,
     whole_table,
 )
+from warehouse.checks.steps import consecutive_turns, repeated_role
 
 DIGEST = f"^[0-9a-f]{{{ID_LENGTH}}}$"
 _ROLES = frozenset(role.value for role in Role if role is not Role.TOOL)
 
-_rows = plain_rows(
+_plain_rows = plain_rows(
     "benchmark",
     "dataset_version",
     "dialog_id",
@@ -42,63 +41,52 @@ _rows = plain_rows(
 )
 
 
-def _messages(row: Row) -> list[Mapping[str, Any]]:
-    return [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]
+def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
+    return [
+        {**row, "messages": [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]}
+        for row in _plain_rows(data, context)
+    ]
 
 
+@no_fault("roles_known", "a dialogue has only the roles system, user and assistant")
 def _unknown_role(row: Row, context: CheckContext) -> str | None:
     unknown = sorted({turn["role"] for turn in row["turns"]} - _ROLES)
     return f"unknown role {unknown[0]!r}" if unknown else None
 
 
-def _misnumbered(row: Row, context: CheckContext) -> str | None:
-    last = 0
-    for turn in _messages(row):
-        if turn["turn"] not in (last, last + 1) or turn["turn"] < 1:
-            return f"turn {turn['turn']} follows turn {last}"
-        last = turn["turn"]
-    return None
-
-
+@no_fault("user_and_assistant_alternate", "each user turn has one answer")
 def _not_alternating(row: Row, context: CheckContext) -> str | None:
-    messages = _messages(row)
+    messages = row["messages"]
     if any(
         turn["role"] == Role.SYSTEM.value
         for turn in row["turns"][len(row["turns"]) - len(messages) :]
     ):
         return "a system turn comes after the start of the dialogue"
     if all(turn["role"] == Role.USER.value for turn in messages):
-        return _role_repeated(messages)
+        return repeated_role(messages)
     for number, turn in enumerate(messages):
         wanted = (Role.USER, Role.ASSISTANT)[number % 2].value
         if turn["role"] != wanted:
             return f"turn {turn['turn']}: role is {turn['role']}, expected {wanted}"
-    return _role_repeated(messages)
+    return repeated_role(messages)
 
 
-def _role_repeated(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    seats = [(turn["turn"], turn["role"]) for turn in messages]
-    again = (
-        next((key for number, key in enumerate(seats) if key in seats[:number]), None)
-        if len(set(seats)) < len(seats)
-        else None
-    )
-    return f"turn {again[0]}: role {again[1]} has two messages" if again else None
-
-
+@no_fault("first_user_turn_present", "the first request to the model contains user turn 1")
 def _no_first_question(row: Row, context: CheckContext) -> str | None:
-    first = next(iter(_messages(row)), None)
+    first = next(iter(row["messages"]), None)
     if first is None or first["role"] != Role.USER.value or first["turn"] != 1:
         return "the dialogue does not start with user turn 1"
     return None if (first["content"] or "").strip() else "user turn 1 is blank"
 
 
+@no_fault("no_blank_turn", "staging left a message blank; an answer still to be given is null")
 def _blank_turn(row: Row, context: CheckContext) -> str | None:
     texts = (turn for turn in row["turns"] if turn["content"] is not None and not turn["do_eval"])
     blank = next((turn for turn in texts if not turn["content"].strip()), None)
     return f"turn {blank['turn']}: the message of role {blank['role']} is blank" if blank else None
 
 
+@no_fault("something_to_answer", "a dialog without model answers measures nothing")
 def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
     answers = {turn["turn"]: turn for turn in row["turns"] if turn["role"] == Role.ASSISTANT.value}
     user_turns = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
@@ -113,6 +101,9 @@ def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault(
+    "context_staged", "the dialog starts with the turns of its context", needs="context_turns"
+)
 def _no_context(row: Row, context: CheckContext) -> str | None:
     if row["context_id"] is None:
         return (
@@ -130,6 +121,9 @@ def _no_context(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault(
+    "dialog_has_problem", "the tests of a dialog are those of its problem", needs="problem_digests"
+)
 def _no_problem(row: Row, context: CheckContext) -> str | None:
     digests = context.problem_digests or {}
     if row["problem_id"] not in digests:
@@ -139,19 +133,6 @@ def _no_problem(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def _covered(data: pa.Table, context: CheckContext) -> list[Row]:
-    with_dialog = set(data["problem_id"].to_pylist())
-    return [
-        {"problem_id": p, "has_dialog": p in with_dialog} for p in context.problem_digests or {}
-    ]
-
-
-def _no_dialog(row: Row, context: CheckContext) -> str | None:
-    return (
-        None if row["has_dialog"] else "the problem has no dialog, so no denominator would count it"
-    )
-
-
 SUITE = Suite(
     "dialogs",
     (
@@ -159,14 +140,10 @@ SUITE = Suite(
             "one row per dialog",
             ("dialog_id",),
             _rows,
-            ("dataset_version", "dialog_id", "problem_id", "row_digest"),
             (
-                not_empty(
-                    "dialogs_staged",
-                    "a source that yields no row is faulty",
-                ),
+                not_empty("dialogs_staged", "a source that yields no row is faulty"),
                 present(
-                    "dialog_id_present", ("episodes refer to their dialog by this id"), "dialog_id"
+                    "dialog_id_present", "episodes refer to their dialog by this id", "dialog_id"
                 ),
                 matches("dialog_id_not_blank", "an id cannot be blank", "dialog_id", r"\S"),
                 unique(
@@ -181,64 +158,27 @@ SUITE = Suite(
                     "row_digest",
                     DIGEST,
                 ),
-                no_fault("dialog_of_benchmark", "tables are partitioned by benchmark", of_run),
-                no_fault(
-                    "roles_known",
-                    "a dialogue has only the roles system, user and assistant",
-                    _unknown_role,
+                of_run("dialog_of_benchmark", "tables are partitioned by benchmark"),
+                _unknown_role,
+                consecutive_turns(
+                    "turns_numbered_from_one", "turn n of scores is turn n of the dialog"
                 ),
-                no_fault(
-                    "turns_numbered_from_one",
-                    "turn n of scores is turn n of the dialog",
-                    _misnumbered,
-                ),
-                no_fault(
-                    "user_and_assistant_alternate",
-                    "each user turn has one answer",
-                    _not_alternating,
-                ),
-                no_fault(
-                    "first_user_turn_present",
-                    "the first request to the model contains user turn 1",
-                    _no_first_question,
-                ),
-                no_fault(
-                    "no_blank_turn",
-                    "staging left a message blank; an answer still to be given is null",
-                    _blank_turn,
-                ),
-                no_fault(
-                    "something_to_answer",
-                    "a dialog without model answers measures nothing",
-                    _nothing_to_answer,
-                ),
-                no_fault(
-                    "context_staged",
-                    "the dialog starts with the turns of its context",
-                    _no_context,
-                    needs="context_turns",
-                ),
-                no_fault(
-                    "dialog_has_problem",
-                    "the tests of a dialog are those of its problem",
-                    _no_problem,
-                    needs="problem_digests",
-                ),
+                _not_alternating,
+                _no_first_question,
+                _blank_turn,
+                _nothing_to_answer,
+                _no_context,
+                _no_problem,
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per staged problem",
             ("problem_id",),
-            _covered,
-            ("problem_id", "has_dialog"),
-            (
-                no_fault(
-                    "problem_has_dialog",
-                    "each problem has at least one dialog",
-                    _no_dialog,
-                    needs="problem_digests",
-                ),
-            ),
+            lambda context: ((problem,) for problem in context.problem_digests or {}),
+            "problem_has_dialog",
+            "each problem has at least one dialog",
+            "the problem has no dialog, so no denominator would count it",
+            needs="problem_digests",
         ),
         whole_table(
             _rows,

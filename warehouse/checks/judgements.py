@@ -3,10 +3,6 @@
 An unreadable judgement has a reason instead of a value.
 """
 
-from typing import Any
-
-import pyarrow as pa
-
 from schemas.score import UnscoredReason
 from warehouse.checks.rule import (
     CheckContext,
@@ -14,37 +10,37 @@ from warehouse.checks.rule import (
     Row,
     Suite,
     at_least,
+    each_present,
+    expected,
+    few_faults,
     no_fault,
+    of_its_episode,
     of_run,
     one_of,
     plain_rows,
     present,
+    turn_exists,
     unique,
     whole_table,
 )
-from warehouse.checks.verdicts import of_another_episode, unknown_turn
 
 _KEY = ("episode_id", "turn", "rubric", "dimension")
-_COLUMNS = (
-    *_KEY,
-    "problem_id",
-    "sample",
-    "judge",
-    "judgement_id",
-    "value",
-    "label",
-    "unscored_reason",
-    "n_calls",
+_rows = plain_rows(
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
+    *("judge", "judgement_id", "value", "label", "unscored_reason", "n_calls"),
 )
-_rows = plain_rows("run_id", "benchmark", "model", *_COLUMNS)
 _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault)
 
 
+@no_fault("value_word_or_reason", "a missing value has a reason and is never a number")
 def _not_one_of_value_word_reason(row: Row, context: CheckContext) -> str | None:
     fields = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
     return None if len(fields) == 1 else f"has {' and '.join(fields) or 'no value or reason'}"
 
 
+@no_fault(
+    "value_in_range", "the rubric states the lowest and highest value", needs="judgement_ranges"
+)
 def _outside_range(row: Row, context: CheckContext) -> str | None:
     low, high = (context.judgement_ranges or {}).get(
         (row["rubric"], row["dimension"]), (None, None)
@@ -54,6 +50,7 @@ def _outside_range(row: Row, context: CheckContext) -> str | None:
     return f"value {row['value']} is outside {low}..{high}"
 
 
+@no_fault("judge_of_rubric", "the run names its judge", needs="judges")
 def _other_judge(row: Row, context: CheckContext) -> str | None:
     wanted = (context.judges or {}).get(row["rubric"])
     return (
@@ -63,40 +60,11 @@ def _other_judge(row: Row, context: CheckContext) -> str | None:
     )
 
 
-def _not_expected(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if tuple(row[name] for name in _KEY) in (context.expected_judgements or ())
-        else "this judgement is not expected"
-    )
-
-
-def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
-    there = set(zip(*(data[name].to_pylist() for name in _KEY), strict=True))
-    return [
-        {**dict(zip(_KEY, key, strict=True)), "judged": key in there}
-        for key in sorted(context.expected_judgements or ())
-    ]
-
-
-def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return None if row["judged"] else "expected, but missing: the denominator would not count it"
-
-
+@no_fault("not_all_missing", "without one readable judgement, the run measures nothing")
 def _all_silent(row: Row, context: CheckContext) -> str | None:
     if row["rows"] and all(r["unscored_reason"] in _FAULTS for r in row["rows"]):
         return f"none of {len(row['rows'])} judgements could be read"
     return None
-
-
-def _fault_share(row: Row, context: CheckContext) -> str | None:
-    faulty, n = sum(r["unscored_reason"] in _FAULTS for r in row["rows"]), len(row["rows"])
-    if not n or faulty / n <= context.fault_limit:
-        return None
-    return (
-        f"{faulty} of {n} judgements are missing ({faulty / n:.1%}), limit "
-        f"{context.fault_limit:.1%}"
-    )
 
 
 SUITE = Suite(
@@ -106,7 +74,6 @@ SUITE = Suite(
             "one row per episode, turn, rubric and dimension",
             _KEY,
             _rows,
-            (*_KEY, "judgement_id", "value", "unscored_reason", "n_calls"),
             (
                 present("episode_id_present", "a judgement refers to an episode", "episode_id"),
                 present(
@@ -128,69 +95,38 @@ SUITE = Suite(
                     "unscored_reason",
                     [r.value for r in UnscoredReason],
                 ),
-                no_fault(
-                    "judgement_of_run", ("tables are partitioned by benchmark and model"), of_run
-                ),
-                no_fault(
-                    "value_word_or_reason",
-                    "a missing value has a reason and is never a number",
-                    _not_one_of_value_word_reason,
-                ),
-                no_fault(
-                    "episode_and_turn_exist",
-                    "a judgement refers to an answer",
-                    unknown_turn,
-                    needs="episode_rounds",
-                ),
-                no_fault(
-                    "row_of_its_episode",
-                    "results are joined by problem",
-                    of_another_episode,
-                    needs="episode_facts",
-                ),
-                no_fault(
-                    "value_in_range",
-                    "the rubric states the lowest and highest value",
-                    _outside_range,
-                    needs="judgement_ranges",
-                ),
-                no_fault(
-                    "judge_of_rubric", ("the run names its judge"), _other_judge, needs="judges"
-                ),
-                no_fault(
+                of_run("judgement_of_run"),
+                _not_one_of_value_word_reason,
+                turn_exists("a judgement refers to an answer"),
+                of_its_episode("results are joined by problem"),
+                _outside_range,
+                _other_judge,
+                expected(
                     "judgement_expected",
                     "only expected judgements are requested",
-                    _not_expected,
-                    needs="expected_judgements",
+                    _KEY,
+                    "expected_judgements",
+                    "this judgement is not expected",
                 ),
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per judgement due",
             _KEY,
-            _due,
-            (*_KEY, "judged"),
-            (
-                no_fault(
-                    "due_judgement_present",
-                    "every expected judgement exists",
-                    _not_judged,
-                    needs="expected_judgements",
-                ),
-            ),
+            lambda context: sorted(context.expected_judgements or ()),
+            "due_judgement_present",
+            "every expected judgement exists",
+            "expected, but missing: the denominator would not count it",
+            needs="expected_judgements",
         ),
         whole_table(
             _rows,
-            no_fault(
-                "not_all_missing",
-                "without one readable judgement, the run measures nothing",
-                _all_silent,
-            ),
-            no_fault(
+            _all_silent,
+            few_faults(
                 "fault_share",
                 "too many missing judgements bias a mean",
-                _fault_share,
-                blocking=False,
+                "judgements are missing",
+                lambda row: row["unscored_reason"] in _FAULTS,
             ),
         ),
     ),

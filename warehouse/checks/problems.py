@@ -36,6 +36,7 @@ _rows = plain_rows(
 )
 
 
+@no_fault("base_instruction_first", "turn 1 of every dialog is this instruction")
 def _base_not_first(row: Row, context: CheckContext) -> str | None:
     ids = [instruction["instruction_id"] for instruction in row["instructions"]]
     if not ids or ids[0] != BASE_INSTRUCTION:
@@ -43,12 +44,14 @@ def _base_not_first(row: Row, context: CheckContext) -> str | None:
     return None
 
 
+@no_fault("instruction_ids_unique", "verdicts are keyed by instruction")
 def _instruction_twice(row: Row, context: CheckContext) -> str | None:
     ids = [instruction["instruction_id"] for instruction in row["instructions"]]
     twice = sorted({i for i in ids if ids.count(i) > 1})
     return f"instruction {twice[0]!r} occurs {ids.count(twice[0])} times" if twice else None
 
 
+@no_fault("tests_not_empty", "every program passes an empty test")
 def _no_tests(row: Row, context: CheckContext) -> str | None:
     for instruction in row["instructions"]:
         tests = instruction["suite"]["tests"]
@@ -60,15 +63,18 @@ def _no_tests(row: Row, context: CheckContext) -> str | None:
     return None
 
 
+@no_fault("prompt_not_blank", "the prompt is the text of turn 1")
 def _blank_prompt(row: Row, context: CheckContext) -> str | None:
     return None if (row["prompt"] or "").strip() else "the prompt is blank"
 
 
+@no_fault("instruction_text_not_blank", "each turn is one instruction", blocking=False)
 def _blank_instruction(row: Row, context: CheckContext) -> str | None:
     blank = [i["instruction_id"] for i in row["instructions"] if not (i["text"] or "").strip()]
     return f"instruction {blank[0]!r} has no text" if blank else None
 
 
+@no_fault("reference_code_present", "gold answers verify the tests", blocking=False)
 def _no_reference(row: Row, context: CheckContext) -> str | None:
     return (
         None
@@ -77,6 +83,9 @@ def _no_reference(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault(
+    "input_rows_accounted_for", "every raw row is either staged or quarantined", needs="n_input"
+)
 def _rows_lost(row: Row, context: CheckContext) -> str | None:
     staged, quarantined, read = len(row["rows"]), context.n_quarantined, context.n_input
     return (
@@ -93,12 +102,8 @@ SUITE = Suite(
             "one row per problem",
             ("problem_id", "source_file", "source_line"),
             _rows,
-            ("dataset_version", "problem_id", "level", "source_file", "source_line", "row_digest"),
             (
-                not_empty(
-                    "problems_staged",
-                    "a source that yields no row is faulty",
-                ),
+                not_empty("problems_staged", "a source that yields no row is faulty"),
                 present(
                     "problem_id_present",
                     "recordings and verdicts refer to their problem by this id",
@@ -120,31 +125,13 @@ SUITE = Suite(
                     DIGEST,
                 ),
                 at_least("source_line_from_one", "the line locates the raw row", "source_line", 1),
-                no_fault("problem_of_benchmark", "tables are partitioned by benchmark", of_run),
-                no_fault(
-                    "base_instruction_first",
-                    "turn 1 of every dialog is this instruction",
-                    _base_not_first,
-                ),
-                no_fault(
-                    "instruction_ids_unique",
-                    "verdicts are keyed by instruction",
-                    _instruction_twice,
-                ),
-                no_fault("tests_not_empty", "every program passes an empty test", _no_tests),
-                no_fault("prompt_not_blank", "the prompt is the text of turn 1", _blank_prompt),
-                no_fault(
-                    "instruction_text_not_blank",
-                    "each turn is one instruction",
-                    _blank_instruction,
-                    blocking=False,
-                ),
-                no_fault(
-                    "reference_code_present",
-                    "gold answers verify the tests",
-                    _no_reference,
-                    blocking=False,
-                ),
+                of_run("problem_of_benchmark", "tables are partitioned by benchmark"),
+                _base_not_first,
+                _instruction_twice,
+                _no_tests,
+                _blank_prompt,
+                _blank_instruction,
+                _no_reference,
             ),
         ),
         whole_table(
@@ -152,12 +139,7 @@ SUITE = Suite(
             one_value(
                 "one_dataset_version", "a mean covers a single dataset version", "dataset_version"
             ),
-            no_fault(
-                "input_rows_accounted_for",
-                "every raw row is either staged or quarantined",
-                _rows_lost,
-                needs="n_input",
-            ),
+            _rows_lost,
         ),
     ),
     of_dataset=True,

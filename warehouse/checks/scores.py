@@ -17,28 +17,25 @@ from warehouse.checks.rule import (
     Row,
     Suite,
     at_least,
+    each_present,
+    few_faults,
     no_fault,
     not_empty,
+    of_its_episode,
     of_run,
     one_of,
     one_value,
     plain_rows,
     present,
+    turn_exists,
     unique,
     whole_table,
 )
-from warehouse.checks.verdicts import of_another_episode, unknown_turn
 
+_KEY = ("episode_id", "turn", "metric")
 _plain_rows = plain_rows(
-    "run_id",
-    "benchmark",
-    "model",
-    "episode_id",
-    "problem_id",
-    "sample",
-    "turn",
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
     "instruction_id",
-    "metric",
     "metric_version",
     "value",
     "unscored_reason",
@@ -57,6 +54,7 @@ def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
     ]
 
 
+@no_fault("value_xor_reason", "a missing value is null with a reason, never 0")
 def _value_and_reason(row: Row, context: CheckContext) -> str | None:
     if (row["value"] is None) != (row["unscored_reason"] is None):
         return None
@@ -67,6 +65,7 @@ def _value_and_reason(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("value_finite", "a mean needs finite numbers")
 def _not_finite(row: Row, context: CheckContext) -> str | None:
     return (
         None
@@ -75,6 +74,7 @@ def _not_finite(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("value_in_range", "a share lies in [0, 1]", needs="metric_ranges")
 def _out_of_range(row: Row, context: CheckContext) -> str | None:
     low, high = (context.metric_ranges or {}).get(row["metric"], (-math.inf, math.inf))
     if row["value"] is None or low - _TOLERANCE <= row["value"] <= high + _TOLERANCE:
@@ -82,6 +82,7 @@ def _out_of_range(row: Row, context: CheckContext) -> str | None:
     return f"{row['metric']} is {row['value']}, outside {low} to {high}"
 
 
+@no_fault("metric_known", "the benchmark lists its metrics", needs="metric_ranges")
 def _unknown_metric(row: Row, context: CheckContext) -> str | None:
     return (
         None
@@ -90,6 +91,7 @@ def _unknown_metric(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("something_scored", "a run without any value measures nothing")
 def _all_unscored(row: Row, context: CheckContext) -> str | None:
     return (
         None
@@ -98,16 +100,7 @@ def _all_unscored(row: Row, context: CheckContext) -> str | None:
     )
 
 
-def _unscored_share(row: Row, context: CheckContext) -> str | None:
-    n_missing, n = sum(r["unscored_reason"] in _FAULTS for r in row["rows"]), len(row["rows"])
-    if not n or n_missing / n <= context.fault_limit:
-        return None
-    return (
-        f"{n_missing} of {n} scores are missing through a fault ({n_missing / n:.1%}), limit "
-        f"{context.fault_limit:.1%}"
-    )
-
-
+@no_fault("one_version_per_metric", "scores of one run must use a single version of each metric")
 def _several_versions(row: Row, context: CheckContext) -> str | None:
     versions: dict[str, set[int]] = {}
     for r in row["rows"]:
@@ -116,28 +109,9 @@ def _several_versions(row: Row, context: CheckContext) -> str | None:
     return f"versions {sorted(versions[mixed[0]])} of {mixed[0]} are mixed" if mixed else None
 
 
-def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
-    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric")]
-    there = set(zip(*columns, strict=True))
-    return [
-        {
-            "episode_id": episode,
-            "turn": turn,
-            "metric": metric,
-            "scored": (episode, turn, metric) in there,
-        }
-        for episode, due in sorted((context.due_scores or {}).items())
-        for turn, metric in sorted(due)
-    ]
-
-
-def _unknown_turn(row: Row, context: CheckContext) -> str | None:
-    due = (context.due_scores or {}).get(row["episode_id"], ())
-    return None if any(turn == row["turn"] for turn, _ in due) else unknown_turn(row, context)
-
-
-def _not_scored(row: Row, context: CheckContext) -> str | None:
-    return None if row["scored"] else "expected, but missing: n + n_unscored does not add up"
+def _due(context: CheckContext) -> list[tuple[str, int, str]]:
+    due = (context.due_scores or {}).items()
+    return sorted((episode, turn, metric) for episode, pairs in due for turn, metric in pairs)
 
 
 def _implied(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
@@ -162,6 +136,7 @@ def _implied(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     ]
 
 
+@no_fault("metrics_agree", "the value of one metric determines the other's", needs="implications")
 def _contradicted(row: Row, context: CheckContext) -> str | None:
     rule: Implication = row["implication"]
     key = (row["episode_id"], row["turn"], rule.implied)
@@ -176,8 +151,6 @@ def _contradicted(row: Row, context: CheckContext) -> str | None:
     )
 
 
-_KEY = ("episode_id", "turn", "metric")
-
 SUITE = Suite(
     "scores",
     (
@@ -185,15 +158,6 @@ SUITE = Suite(
             "one row per episode, turn, instruction and metric",
             _KEY,
             _rows,
-            (
-                *_KEY,
-                "instruction_id",
-                "problem_id",
-                "sample",
-                "metric_version",
-                "value",
-                "unscored_reason",
-            ),
             (
                 not_empty("scores_present", "a run without scores has no result"),
                 present("episode_id_present", "a score refers to an episode", "episode_id"),
@@ -219,82 +183,40 @@ SUITE = Suite(
                     "unscored_reason",
                     list(UnscoredReason),
                 ),
-                no_fault(
-                    "value_xor_reason",
-                    "a missing value is null with a reason, never 0",
-                    _value_and_reason,
-                ),
-                no_fault("value_finite", "a mean needs finite numbers", _not_finite),
-                no_fault(
-                    "value_in_range", "a share lies in [0, 1]", _out_of_range, needs="metric_ranges"
-                ),
-                no_fault(
-                    "metric_known",
-                    "the benchmark lists its metrics",
-                    _unknown_metric,
-                    needs="metric_ranges",
-                ),
-                no_fault("score_of_run", "tables are partitioned by benchmark and model", of_run),
-                no_fault(
-                    "episode_and_turn_exist",
-                    "a score refers to an answer",
-                    _unknown_turn,
-                    needs="episode_rounds",
-                ),
-                no_fault(
-                    "row_of_its_episode",
-                    "means are clustered by problem",
-                    of_another_episode,
-                    needs="episode_facts",
-                ),
+                _value_and_reason,
+                _not_finite,
+                _out_of_range,
+                _unknown_metric,
+                of_run("score_of_run"),
+                turn_exists("a score refers to an answer"),
+                of_its_episode("means are clustered by problem"),
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per round and metric due",
             _KEY,
             _due,
-            (*_KEY, "scored"),
-            (
-                no_fault(
-                    "due_score_present",
-                    "every expected score exists",
-                    _not_scored,
-                    needs="due_scores",
-                ),
-            ),
+            "due_score_present",
+            "every expected score exists",
+            "expected, but missing: n + n_unscored does not add up",
+            needs="due_scores",
         ),
         FrameRules(
             "one row per implication between two metrics",
             _KEY,
             _implied,
-            _KEY,
-            (
-                no_fault(
-                    "metrics_agree",
-                    "the value of one metric determines the other's",
-                    _contradicted,
-                    needs="implications",
-                ),
-            ),
+            (_contradicted,),
         ),
         whole_table(
             _rows,
-            no_fault(
-                "something_scored",
-                "a run without any value measures nothing",
-                _all_unscored,
-            ),
-            no_fault(
+            _all_unscored,
+            few_faults(
                 "unscored_share",
                 "faulty scores are pending again",
-                _unscored_share,
-                blocking=False,
+                "scores are missing through a fault",
+                lambda row: row["unscored_reason"] in _FAULTS,
             ),
-            no_fault(
-                "one_version_per_metric",
-                "scores of one run must use a single version of each metric",
-                _several_versions,
-            ),
+            _several_versions,
             one_value("one_run", "all shards belong to one run", "run_id"),
         ),
     ),

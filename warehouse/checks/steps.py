@@ -1,16 +1,16 @@
-"""Rules for the steps of an episode: order of roles, and results of tool calls.
+"""Rules for the messages of a dialogue and the steps of an episode.
 
-Each rule returns the fault of a row, or None.
+They check the order of roles, and the results of tool calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import StepKind
-from warehouse.checks.rule import CheckContext, Row
+from warehouse.checks.rule import CheckContext, Row, Rule, no_fault
 
 _COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
 _STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
@@ -39,29 +39,45 @@ def _call_ids(calls: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
 
 
-def messages(row: Row) -> list[Mapping[str, Any]]:
+def messages(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the messages of the dialogue."""
     return [
         step
-        for step in row["steps"]
+        for step in steps
         if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
     ]
 
 
-def turns_broken(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of turns that are not numbered consecutively from 1, or None."""
-    last = 0
-    for step in messages(row):
-        if step["turn"] not in (last, last + 1) or step["turn"] < 1:
-            return f"turn {step['turn']} follows turn {last}"
-        last = step["turn"]
+def consecutive_turns(name: str, why: str) -> Rule:
+    """Return a rule: the messages' turns are numbered consecutively from 1."""
+
+    @no_fault(name, why)
+    def misnumbered(row: Row, context: CheckContext) -> str | None:
+        last = 0
+        for message in row["messages"]:
+            if message["turn"] not in (last, last + 1) or message["turn"] < 1:
+                return f"turn {message['turn']} follows turn {last}"
+            last = message["turn"]
+        return None
+
+    return misnumbered
+
+
+def repeated_role(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the fault of a turn in which a role has two messages, or None."""
+    known: set[tuple[int, str]] = set()
+    for message in messages:
+        key = (message["turn"], message["role"])
+        if key in known:
+            return f"turn {key[0]}: role {key[1]} has two messages"
+        known.add(key)
     return None
 
 
-def answer_before_question(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a turn whose answer comes before its question, or None."""
+@no_fault("user_before_assistant", "an answer needs a question")
+def _answer_before_question(row: Row, context: CheckContext) -> str | None:
     user_turns: set[int] = set()
-    for step in messages(row):
+    for step in row["messages"]:
         if step["role"] == Role.USER.value:
             user_turns.add(step["turn"])
         elif step["turn"] not in user_turns:
@@ -69,19 +85,13 @@ def answer_before_question(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def role_repeated(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a turn in which a role has two messages, or None."""
-    seats: set[tuple[int, str]] = set()
-    for step in messages(row):
-        key = (step["turn"], step["role"])
-        if key in seats:
-            return f"turn {key[0]}: role {key[1]} has two messages"
-        seats.add(key)
-    return None
+@no_fault("turn_and_role_once", "a turn has one answer, and one verdict")
+def _role_repeated(row: Row, context: CheckContext) -> str | None:
+    return repeated_role(row["messages"])
 
 
-def step_out_of_place(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a step whose role or turn differs from its message's, or None."""
+@no_fault("steps_before_their_message", "the message is the last step of a turn")
+def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
     last, asks = 0, True
     for step in row["steps"]:
         if step["role"] == Role.SYSTEM.value:
@@ -98,8 +108,8 @@ def step_out_of_place(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def observation_without_call(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of an observation that answers no open call of its turn, or None."""
+@no_fault("observation_of_a_call", "a tool result answers one call of its turn")
+def _observation_without_call(row: Row, context: CheckContext) -> str | None:
     open_calls: set[str] = set()
     for step in row["steps"]:
         if step["kind"] == StepKind.MESSAGE.value:
@@ -115,8 +125,8 @@ def observation_without_call(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def call_without_observation(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a message that comes while a tool call is unanswered, or None."""
+@no_fault("calls_observed", "a model continues only after the result of its tool call")
+def _call_without_observation(row: Row, context: CheckContext) -> str | None:
     open_calls: set[str] = set()
     for step in row["steps"]:
         if step["kind"] == StepKind.MESSAGE.value and open_calls:
@@ -129,10 +139,20 @@ def call_without_observation(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def negative_count(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a negative or undefined count of tokens, seconds or calls, or None."""
+@no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls")
+def _negative_count(row: Row, context: CheckContext) -> str | None:
     for step in row["steps"]:
         for name in _COUNTS:
             if step[name] is not None and not step[name] >= 0:
                 return f"turn {step['turn']}: {name} is {step[name]}"
     return None
+
+
+STEP_RULES = (
+    _answer_before_question,
+    _role_repeated,
+    _step_out_of_place,
+    _observation_without_call,
+    _call_without_observation,
+    _negative_count,
+)

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 models = typer.Typer(help="Test what an endpoint supports.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.add_typer(models, name="models")
-
-
 @models.callback()
 def root() -> None:
     """Test what an endpoint supports."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.completion import names_of
+from flows.cli.options import names_of
 from flows.text.reasons import in_three_lines
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line, plain_text
@@ -20,14 +20,6 @@ server = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("publish")(publish)
-    app.command("release")(release)
-    app.add_typer(server, name="server")
-    app.command("doctor")(doctor)
 
 
 def publish(

@@ -83,8 +83,7 @@ def preflight(plan: RunPlan) -> None:
     require_trees_are_met(plan)
     if plan.embedder is not None:
         _check_embedder(plan.embedder, in_play=plan.spec.embedder_in_play is not None)
-    for access, _ in plan.models:
-        identity = access.identity
+    for identity in (model.identity for model in plan.models):
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
                 f"model {identity.label} is served on this machine's loopback, but"
@@ -109,7 +108,7 @@ def preflight(plan: RunPlan) -> None:
             for line in toolchain_warnings(sandbox, problems):
                 print(line, file=sys.stderr)
     if pending:
-        _check_endpoints(access for access, _ in plan.models)
+        _check_endpoints(model.access for model in plan.models)
     elif _has_pending_judgements(plan):
         _check_endpoints(judge.access for judge in plan.judges.values())
 
@@ -159,7 +158,7 @@ def preflight_build(plan: BuildPlan) -> None:
         plan.sandbox.check()
     if plan.embedder is not None:
         _check_embedder(plan.embedder, in_play=False)
-    _check_endpoints(access for access, _ in plan.models)
+    _check_endpoints(model.access for model in plan.models)
 
 
 def _check_endpoints(accesses: Iterable[ModelAccess]) -> None:

@@ -22,12 +22,12 @@ from flows.night.preflight.earlier_usage import (
 from flows.night.preflight.estimated_cost import estimated_costs, unknown_hours
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.language.endpoints.addresses import secret_variables
+from tasks.language.endpoints.request_parts import secret_variables
 from tasks.language.providers.contract import ServeRequest
 from tasks.language.providers.registry import PROVIDERS, provider_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Estimate:
 def estimate(plan: RunPlan) -> Estimate:
     """Count the pending requests, excluding those whose answers the journal already contains."""
     pending = plan.pending()
-    journal = read_journal(plan.home.journal(plan.run_id), pending.ids.to_pylist())
+    unfinished = read_unfinished(plan.home.journal(plan.run_id), pending.ids.to_pylist())
     subject = simulator = Calls()
     talks = turns_to_build(plan, pending, known_talks(plan))
     for episode in pending:
-        begun = journal.get(episode.episode_id)
+        begun = unfinished.get(episode.episode_id)
         subject += subject_calls(plan, episode, begun, talks)
         simulator += simulator_calls(plan, episode, begun)
     judged, n_judged = judge_calls(plan, pending)
@@ -161,9 +161,10 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     players = [plan.spec.subject, plan.spec.simulator] if of_players else []
     needed = (*players, *(plan.judges[rubric].access.identity for rubric in of_judges))
     shown: Counter[str] = Counter()
-    for access, request in plan.models:
-        commands = PROVIDERS.load(access.identity.provider).serve_commands
-        if access.identity in needed and commands is not None:
+    for model in plan.models:
+        access, request = model.access, model.request
+        commands = PROVIDERS.load(model.identity.provider).serve_commands
+        if model.identity in needed and commands is not None:
             wanted = ServeRequest(access, request.serve, request.revision, plan.home.logs)
             shown |= Counter(commands(wanted))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from flows.night.reporting.messages import Event, Key, Line
-from flows.site.links import address, comparison_page, history_page
+from flows.site.pages import address, comparison_page, history_page
 from flows.text.comparison import judge_drift_text, sequence_text
 from schemas.errors import ParleyError
 from tasks.benchmarks.registry import BENCHMARKS

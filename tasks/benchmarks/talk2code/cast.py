@@ -8,8 +8,7 @@ from functools import partial
 
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step
-from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks.setting import CastRequest
+from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivery_of
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
@@ -25,7 +24,7 @@ from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, L
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
 from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
-from tasks.dialogue.scripted_user import PartlyScripted, ScriptedUser
+from tasks.dialogue.scripted_user import PartlyScripted
 from tasks.language.prompt import fill
 
 
@@ -36,30 +35,18 @@ def cast(request: CastRequest) -> Cast:
     tests or the reference.
 
     Raises:
-        UnknownName: the benchmark has no such setting.
         ConfigError: the setting is interactive, and the run has no simulator.
     """
-    if request.setting not in SETTINGS:
-        raise UnknownName(
-            "setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS)
-        )
     if request.setting in (DIRECT, DIRECT_JUDGED):
         subject = InstructedSeat(
             request.subject_seat(HistoryPolicy.REFERENCE),
             instruction(request.dialog, PROMPTS["direct"]),
         )
-        return _scripted(request.dialog, subject)
-    if is_interactive(request.setting):
+    elif is_interactive(request.setting):
         return _interactive(request)
-    return _scripted(
-        request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
-    )
-
-
-def _scripted(dialog: Dialog, subject: Seat) -> Cast:
-    texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
-    # One more than the number of texts, so that the user ends the dialogue, not the limit.
-    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+    else:
+        subject = PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
+    return scripted_cast(subject, own_texts(request.dialog, request.options))
 
 
 def _interactive(request: CastRequest) -> Cast:
@@ -68,11 +55,6 @@ def _interactive(request: CastRequest) -> Cast:
     The golden dialogue provides the first message and the persona. Only the simulator gets the
     problem and the reference.
     """
-    if request.simulator is None:
-        raise ConfigError(
-            f"setting talk2code.{request.setting} has a simulated user: name its model by"
-            " `--simulator SPEC`"
-        )
     labels, turns = dict(request.dialog.labels), turns_of(request.options)
     language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
     opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)
@@ -80,7 +62,7 @@ def _interactive(request: CastRequest) -> Cast:
     task = instruction(request.dialog, INTERACTIVE_PROMPTS["interactive"], turns=str(turns))
     user = PersonaUser(
         opening=opening.content or "",
-        model=request.simulator,
+        model=request.user_model,
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         prompt=partial(simulator_prompt, labels),
         retry_prompt=INTERACTIVE_PROMPTS["simulator_again"],

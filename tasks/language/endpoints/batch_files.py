@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.run import ModelEndpoint
-from tasks.language.endpoints.addresses import endpoint_url
 from tasks.language.endpoints.faults import Fault
+from tasks.language.endpoints.request_parts import endpoint_url
 from tasks.language.endpoints.wire import json_bytes
 
 

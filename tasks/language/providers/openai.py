@@ -12,7 +12,7 @@ from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
-from tasks.language.endpoints.addresses import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
+from tasks.language.endpoints.request_parts import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
 from tasks.language.providers.contract import (
     ModelProvider,
     OpenSettings,
@@ -93,7 +93,7 @@ def open_endpoint(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     Its replicas share the concurrency evenly.
     """
     from tasks.language.endpoints.openai_model import OpenAIModel
-    from tasks.language.endpoints.sticky_model import StickyModel
+    from tasks.language.opening import StickyModel
     from tasks.language.prompt import PromptedModel
 
     endpoint, environ, on_send = access.endpoint, settings.environ, settings.on_send

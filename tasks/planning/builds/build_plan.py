@@ -26,8 +26,8 @@ from tasks.datasets.located import locate
 from tasks.language.access import ModelAccess
 from tasks.language.model_spec import parse_embedder
 from tasks.planning.dataset import find_data, resolved_data
-from tasks.planning.participants.choice import choose, policy_of
-from tasks.planning.request import BuildRequest, ModelRequest
+from tasks.planning.participants.choice import PlannedModel, choose, policy_of
+from tasks.planning.request import BuildRequest
 from tasks.storage.home import Home
 from tasks.storage.new_folder import replace_file
 from tasks.storage.parquet_store import Lake
@@ -114,10 +114,11 @@ class BuildPlan:
         self.options = option_values(self.construction.options, request.options, request.what)
 
     @property
-    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
-        """Models of all roles but the embedder, with their requests."""
+    def models(self) -> tuple[PlannedModel, ...]:
+        """Models of all roles but the embedder."""
+        names = (role.role for role in self.spec.roles)
         return tuple(
-            (self._roles[role.role], self.request.roles[role.role]) for role in self.spec.roles
+            PlannedModel(name, self._roles[name], self.request.roles[name]) for name in names
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Report of a run's outcome, for commands and flows, and reasons to withhold a run."""
+"""Report of a run's outcome, reasons to withhold a run, and rows of its early decision."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,19 @@ from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunRecord, RunStatus
-from schemas.night.decision import ComparisonRule
+from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
 from schemas.score import Score, UnscoredReason
+from schemas.verdict import JudgeVerdict
+from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import account_at_start
+from tasks.planning.reporting.account import (
+    account_at_start,
+    empty_account,
+    with_episodes,
+    with_judgements,
+)
 from tasks.storage.home import Home
 
 
@@ -237,7 +244,7 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
     ]
 
 
-_PART = "rule"
+_RULE_PART, _DECISIONS_PART = "rule", "decisions"
 
 
 def keep_comparison_rule(plan: RunPlan) -> bool:
@@ -267,5 +274,82 @@ def keep_comparison_rule(plan: RunPlan) -> bool:
     )
     if stored == [rule]:
         return False
-    plan.lake.write_part("comparison_rules", [rule], _PART, **plan.keys)
+    plan.lake.write_part("comparison_rules", [rule], _RULE_PART, **plan.keys)
     return True
+
+
+def decision_rows(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> tuple[Decision, ...]:
+    """Return a row for each metric of the run's decision rule.
+
+    Args:
+        plan: plan of the run.
+        evidence: evidence with the run's scores.
+        judged: judgements of the run, to estimate the cost of those that were not needed.
+    """
+    calls, tokens, usd = _saved(plan, evidence, judged)
+    other = evidence.baseline.run
+    rows: list[Decision] = []
+    for name in evidence.metrics:
+        verdict = evidence.verdict(name)
+        rows.append(
+            Decision(
+                run_id=plan.run_id,
+                benchmark=plan.spec.benchmark,
+                model=plan.spec.label,
+                baseline_run_id=other.run_id,
+                baseline_model=other.model,
+                metric=name,
+                margin=evidence.rule.margin,
+                alpha=evidence.rule.alpha,
+                n_metrics=len(evidence.metrics),
+                decision=verdict.decision,
+                n_asked=verdict.n_asked,
+                n_total=verdict.n_total,
+                n_left_out=verdict.n_left_out,
+                task_share=plan.task_share,
+                mean_difference=verdict.mean_difference,
+                low=verdict.low,
+                high=verdict.high,
+                mean=verdict.mean,
+                mean_low=verdict.mean_low,
+                mean_high=verdict.mean_high,
+                e_value=verdict.e_value,
+                saved_calls=calls,
+                saved_tokens=tokens,
+                saved_usd=usd,
+                sequence=verdict.points,
+            )
+        )
+    return tuple(rows)
+
+
+def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
+    """Replace the run's stored decisions by `rows`. Without rows, remove them."""
+    if rows:
+        plan.lake.write_part("decisions", rows, _DECISIONS_PART, **plan.keys)
+    elif plan.lake.parts("decisions", **plan.keys):
+        plan.lake.keep_only("decisions", (), **plan.keys)
+
+
+def _saved(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> tuple[float | None, float | None, float | None]:
+    """Estimate the calls, tokens and USD of the problems that were not played.
+
+    The estimate uses the means over the problems that were played.
+    """
+    asked_ids = set(plan.members.problem_ids)
+    n_saved = sum(problem not in asked_ids for problem in evidence.order)
+    if not asked_ids:
+        return None, None, None
+    played = frozenset(plan.members.ids.to_pylist())
+    spent = with_episodes(empty_account(plan), plan, played, {}, 0)
+    if plan.judges:
+        spent = with_judgements(
+            spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0
+        )
+    each = n_saved / len(asked_ids)
+    tokens = None if spent.n_unknown_tokens else (spent.input_tokens + spent.output_tokens) * each
+    return spent.model_calls * each, tokens, None if spent.usd is None else spent.usd * each

@@ -10,7 +10,7 @@ import pytest
 
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import ModelEndpoint
-from tasks.language.endpoints.addresses import resolve_key
+from tasks.language.endpoints.request_parts import resolve_key
 from tasks.language.model_spec import parse_model
 from tasks.language.providers import embedded
 from tasks.language.providers.registry import forms

@@ -25,7 +25,7 @@ from tasks.language.embedding import EndpointEmbedder
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.sticky_model import StickyModel
+from tasks.language.opening import StickyModel
 from tasks.language.sends import CountedModel, Send
 from tasks.storage.ledger import SendLog, Sum, read_sends
 from tasks.worker.budget_meter import BudgetMeter, metered
