@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigError, ParleyError
 from warehouse import sql_files
-from warehouse.connect import identifier
+from warehouse.connect import batches, identifier
 from warehouse.descriptions import described, mart_notes, mart_texts
 from warehouse.publication.migrate import DDL
 from warehouse.wide_tables import WideTable
@@ -286,23 +286,10 @@ def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
 
 def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
     """Yield batches of runs whose scores fit into memory, since a rebuild takes every run."""
-    sizes = (
-        dict(
-            connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
-        )
-        if runs
-        else {}
-    )
-    batch: list[str] = []
-    n_scores = 0
-    for run_id in sorted(runs):
-        if batch and n_scores + sizes.get(run_id, 0) > SCORES_AT_ONCE:
-            yield batch
-            batch, n_scores = [], 0
-        batch.append(run_id)
-        n_scores += sizes.get(run_id, 0)
-    if batch:
-        yield batch
+    if runs:
+        counted = "select run_id, count(*) from score_rows group by run_id"
+        sizes = dict(connection.execute(counted).fetchall())
+        yield from batches(sorted(runs), lambda run_id: sizes.get(run_id, 0), SCORES_AT_ONCE)
 
 
 def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Collection[str]) -> None:
