@@ -1,14 +1,20 @@
-"""Conditions of runs: everything but the model that can change a figure of a results table."""
+"""Published runs for tables, with their conditions.
+
+A condition is everything but the model that can change a figure of a results table.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
+from schemas.errors import UsageError
 from tasks.benchmarks.setting import Setting
 from tasks.language.providers.registry import is_control
-from warehouse.connect import query
+from warehouse.connect import Rows, query
+from warehouse.sql_files import read_sql
 
 CONDITION_COLUMNS = (
     "options",
@@ -155,6 +161,59 @@ def chosen_runs(
         group = (run["model"], run["setting"], run["dataset_version"], *condition.items())
         newest.setdefault((run["run_id"],) if run_ids else group, (run["run_id"], condition))
     return dict(newest.values())
+
+
+def query_rows(home: Path, benchmark: str, name: str, run_ids: Sequence[str] | None = None) -> Rows:
+    """Return columns and rows of the query `queries/NAME.sql` of a built-in benchmark.
+
+    Args:
+        home: Parley's data folder.
+        benchmark: Name of the benchmark.
+        name: Name of the query.
+        run_ids: Value of `$run_ids`. None if the query has no such parameter.
+
+    Raises:
+        UsageError: No run of the benchmark is published.
+    """
+    tables = "select 1 from information_schema.tables where starts_with(table_name, $prefix)"
+    if not query(home, tables, {"prefix": f"{benchmark}_"})[1]:
+        raise not_published(home, benchmark)
+    source = files(f"tasks.benchmarks.{benchmark}") / "queries" / f"{name}.sql"
+    parameters = {} if run_ids is None else {"run_ids": list(run_ids)}
+    return query(home, read_sql(source).statement, parameters)
+
+
+def not_published(home: Path, benchmark: str) -> UsageError:
+    """Return the error for a table of a benchmark without published runs."""
+    return UsageError(
+        f"no run of {benchmark} is published in {home}. "
+        f"`parley run {benchmark}.SETTING --model SPEC` publishes one"
+    )
+
+
+def query_records(
+    home: Path, benchmark: str, name: str, run_ids: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of `query_rows` by column."""
+    names, rows = query_rows(home, benchmark, name, run_ids)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def records_of_runs(
+    home: Path,
+    benchmark: str,
+    name: str,
+    run_ids: Sequence[str],
+    settings: Mapping[str, Setting],
+    *,
+    has_controls: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the rows of a query about `chosen_runs`, with the columns of the run's condition."""
+    runs = chosen_runs(home, benchmark, run_ids, settings, has_controls=has_controls)
+    return [
+        dict(zip(CONDITION_COLUMNS, condition_cells(runs[record["run_id"]]), strict=True)) | record
+        for record in query_records(home, benchmark, name, tuple(runs))
+    ]
 
 
 def condition_cells(condition: Condition) -> tuple[object, ...]:

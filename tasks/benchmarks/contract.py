@@ -15,8 +15,8 @@ from schemas.episode import Episode
 from schemas.errors import UnknownName
 from schemas.problem import Problem
 from schemas.run import Limits, RunSpec
-from schemas.score import Score, UnscoredReason
-from schemas.verdict import JudgeVerdict, TestVerdict
+from schemas.score import Score, UnscoredReason, reason_of
+from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.advanced import Construction, Judging, Play, Recordings, Resources, Results
 from tasks.benchmarks.program_runs import Programs as Programs
 from tasks.benchmarks.program_runs import TestRun as TestRun
@@ -49,6 +49,34 @@ class Played:
 
     Empty without a shared context. Episodes do not contain these turns.
     """
+
+    def missing_result(
+        self,
+        verdict: TestVerdict | None,
+        turn: int,
+        resource: UnscoredReason = UnscoredReason.TOOLCHAIN_MISSING,
+    ) -> UnscoredReason | None:
+        """Return why tests of the answer of a turn have no result, or None if they have one.
+
+        Args:
+            verdict: Verdict of the tests. None if there is none.
+            turn: Turn of the answer, from 1.
+            resource: Reason if a resource is missing that the verdict does not name.
+        """
+        if verdict is None or verdict.outcome is Outcome.ERROR:
+            return reason_of(self.episode, turn)
+        if verdict.outcome is Outcome.UNSCORED:
+            return _REASONS.get(verdict.reason or "", resource)
+        return UnscoredReason.INFRA if verdict.outcome is Outcome.INFRA else None
+
+
+_REASONS: Mapping[str, UnscoredReason] = {reason.value: reason for reason in UnscoredReason}
+
+
+def missing_rating(judgement: JudgeVerdict | None) -> UnscoredReason:
+    """Return why a judgement has no rating. None: the judgement itself is missing."""
+    reason = None if judgement is None else judgement.unscored_reason
+    return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,20 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
 from sandbox.interface import Sandbox
+from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode, StepKind
-from schemas.problem import Placing, Problem, RepoSnapshot, SuiteKind
+from schemas.episode import Episode, StepKind, StopReason
+from schemas.problem import BASE_INSTRUCTION, Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.benchmarks.setting import Option, Options
 from tasks.dialogue.agents.repository import PATCH
-from tasks.dialogue.tools import Place
+from tasks.dialogue.tools import NO_TREE, Place, WantedProgram
 from tasks.dialogue.tools import Tree as Tree
 from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code
 
@@ -67,21 +69,43 @@ class TestRun:
     """
 
     @classmethod
+    def of(
+        cls,
+        turn: int,
+        instruction_id: str,
+        program: ExtractedCode | None,
+        tests: tuple[str, ...],
+        kind: SuiteKind = "statements",
+        entry_point: str = "",
+        reference: str | None = None,
+    ) -> Self:
+        """Return the run of tests on an answer's program. None stands for a missing answer."""
+        return cls(
+            turn=turn,
+            instruction_id=instruction_id,
+            code=None if program is None else program.code,
+            tests=tests,
+            kind=kind,
+            entry_point=entry_point,
+            reference=reference,
+            is_readable=program is None or program.is_readable,
+        )
+
+    @classmethod
     def in_place(
         cls,
         turn: int,
-        code: str | None,
+        program: ExtractedCode | None,
         tests: tuple[str, ...],
         place: Place,
         decides: Mapping[str, tuple[str, ...]],
         reference: str | None = None,
-        is_readable: bool = True,
     ) -> Self:
         """Return a run of pytest tests that decides several instructions."""
         return cls(
             turn=turn,
             instruction_id="",
-            code=code,
+            code=None if program is None else program.code,
             tests=tests,
             kind="pytest",
             entry_point=place.entry_point,
@@ -90,7 +114,23 @@ class TestRun:
             placing=place.placing,
             decides=decides,
             reference=reference,
-            is_readable=is_readable,
+            is_readable=program is None or program.is_readable,
+        )
+
+    @property
+    def program(self) -> WantedProgram:
+        """Return the answer with the tests, as a program. It names a repository by its digest."""
+        tree = self.tree or NO_TREE
+        if self.repository is not None:
+            tree = Tree(content_id(self.repository), Path())
+        place = Place(tree, self.entry_point, self.placing)
+        return WantedProgram(
+            self.kind,
+            self.code or "",
+            self.tests,
+            place if tree.name or self.entry_point else None,
+            self.limits,
+            self.image,
         )
 
     @property
@@ -187,6 +227,12 @@ def python_program(
     return python_code(answer, entry_points(reference, tuple(tests)))
 
 
+def base_program(problem: Problem, answer: str, options: Options) -> ExtractedCode:
+    """Return the Python program of an answer to a problem, by the problem's base tests."""
+    tests = problem.instruction(BASE_INSTRUCTION).suite.tests
+    return python_program(answer, options, problem.reference_code, tests)
+
+
 _BEGINS = re.compile(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", re.MULTILINE)
 _FENCE_ENDS = re.compile(r"^(?:`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
 """End of a fence at the start of a line. Lines of a diff start with a sign or a blank instead."""
@@ -224,3 +270,28 @@ def final_patch(episode: Episode) -> tuple[int, str | None]:
         return turn, artifacts[-1].content
     diffs = [diff for step in answers if (diff := diff_in(step.content)) is not None]
     return turn, diffs[-1] if diffs else "" if answers else None
+
+
+def patch_run(
+    problem: Problem, episode: Episode, decides: Mapping[str, tuple[str, ...]], image: str = ""
+) -> TestRun:
+    """Return the run of a repository's tests on the final patch of an episode.
+
+    Args:
+        problem: Problem with a repository.
+        episode: Episode of the problem.
+        decides: Tests by the instruction that they decide.
+        image: Container image of the tests, pinned by digest, if any.
+    """
+    turn, patch = final_patch(episode)
+    return TestRun(
+        turn=turn,
+        instruction_id="",
+        code=None if episode.stop_reason is StopReason.INFRA else patch,
+        tests=problem.instructions[0].suite.tests,
+        kind="patch",
+        repository=problem.repo,
+        image=image,
+        decides=decides,
+        reference=problem.reference_code or None,
+    )

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from schemas.errors import SourceUnreadable
@@ -62,6 +62,46 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 """Non-blank text field. Otherwise the row is quarantined as `blank_text`."""
 
 
+class RawModel(BaseModel):
+    """Row of a raw file, or a part of one: strict about types, without its unknown fields."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+def matching(folder: Path, *patterns: str) -> tuple[Path, ...]:
+    """Return the files of a folder that match patterns, including packed ones.
+
+    Each file appears once: an unpacked file takes precedence over its packed copy.
+    """
+    paths: dict[str, Path] = {}
+    for pattern in patterns:
+        for path in sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")]):
+            paths.setdefault(path.name.removesuffix(".gz"), path)
+    return tuple(paths.values())
+
+
+def single_file(source: Path, suffixes: tuple[str, ...], title: str) -> tuple[Path, ...]:
+    """Return the file that a source names. Empty if the source is a folder.
+
+    Args:
+        source: Path of the raw data.
+        suffixes: Suffixes of files that can be read.
+        title: Name of the data in error messages.
+
+    Raises:
+        SourceUnreadable: The path does not exist, or is a file with another suffix.
+    """
+    if source.is_file() and not source.name.endswith(suffixes):
+        raise SourceUnreadable(
+            f"{source} is not a {' or '.join(suffixes)} file. Name such a file, or its folder"
+        )
+    if not source.exists():
+        raise SourceUnreadable(
+            f"{source} does not exist. Name the folder of {title}'s files, or one of them"
+        )
+    return (source,) if source.is_file() else ()
+
+
 def read_lines(path: Path) -> Iterator[Line | Fault]:
     """Yield the non-blank lines of a file. A fault ends the iteration."""
     number = 0
@@ -72,13 +112,26 @@ def read_lines(path: Path) -> Iterator[Line | Fault]:
                 if content:
                     yield Line(number, content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        yield Fault(
-            number + 1 if number else 0, "torn_gzip", f"{fault}. Unpack it, or fetch it again"
-        )
+        yield _end(number, "torn_gzip", f"{fault}. Unpack it, or fetch it again")
     except OSError as fault:
-        yield Fault(
-            number + 1 if number else 0, "unreadable_file", fault.strerror or type(fault).__name__
-        )
+        yield _end(number, "unreadable_file", fault.strerror or type(fault).__name__)
+
+
+def _end(n_read: int, reason: str, detail: str) -> Fault:
+    """Return the fault that ends a file after this number of rows."""
+    return Fault(n_read + 1 if n_read else 0, reason, detail)
+
+
+def read_rows(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+    """Yield the rows of a CSV, Parquet or JSONL file, according to its suffix.
+
+    Args:
+        path: File to read.
+        columns: Columns to read from a table. Other files are read completely.
+    """
+    if path.name.endswith(".csv"):
+        return read_csv(path, columns)
+    return read_parquet(path, columns) if path.name.endswith(".parquet") else read_lines(path)
 
 
 def relative_name(path: Path, source: Path) -> str:
@@ -160,6 +213,31 @@ def _describe(invalid: ValidationError) -> str:
     )
 
 
+def read_models(
+    path: Path, model: type[Row], lines: Iterable[Line | Fault] | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Yield the place (file and line) and the validated content of each line of a file.
+
+    Args:
+        path: File to read.
+        model: Model of a row.
+        lines: Lines of the file, if they are read in another way than by `read_lines`.
+
+    Raises:
+        SourceUnreadable: A line cannot be read, or is not such a row. The message names the line.
+    """
+    for line in read_lines(path) if lines is None else lines:
+        place = f"{path}:{line.number}"
+        try:
+            if isinstance(line, Fault):
+                raise BadRow(line.reason, line.detail)
+            yield place, validated(model, parse_object(line.content))
+        except BadRow as bad:
+            raise SourceUnreadable(
+                f"{place}: {bad.reason}: {bad.detail}. Fetch the file again, or rebuild it"
+            ) from None
+
+
 def quarantined_row(
     benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
 ) -> QuarantinedRow:
@@ -210,11 +288,11 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
                     number += 1
                     yield Line(number, _as_json(row))
     except (OSError, ValueError, pa.ArrowException) as fault:
-        yield Fault(
-            number + 1 if number else 0,
-            "unreadable_file",
-            str(fault).partition("\n")[0] or type(fault).__name__,
-        )
+        yield _end(number, "unreadable_file", _first_line(fault))
+
+
+def _first_line(fault: Exception) -> str:
+    return str(fault).partition("\n")[0] or type(fault).__name__
 
 
 def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
@@ -240,11 +318,7 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
                     number, _as_json({name: cell for name, cell in row.items() if name in columns})
                 )
     except (OSError, ValueError, csv.Error) as fault:
-        yield Fault(
-            number + 1 if number else 0,
-            "unreadable_file",
-            str(fault).partition("\n")[0] or type(fault).__name__,
-        )
+        yield _end(number, "unreadable_file", _first_line(fault))
 
 
 def _next_row(rows: "csv.DictReader[str]") -> dict[str, Any] | None:
@@ -293,11 +367,10 @@ def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterato
     except SourceUnreadable:
         raise
     except Exception as fault:  # Network, hub and cache raise errors of different libraries.
-        why = str(fault).partition("\n")[0][:300] or type(fault).__name__
         raise SourceUnreadable(
-            f"{source} could not be read from the hub: {why}. Check the name and the network."
-            " You can also name a Parquet file with --data, or fetch a dataset listed by"
-            " `parley data`"
+            f"{source} could not be read from the hub: {_first_line(fault)[:300]}. Check the"
+            " name and the network. You can also name a Parquet file with --data, or fetch a"
+            " dataset listed by `parley data`"
         ) from fault
     return f"{name}@{chosen}", _hub_lines(table, columns)
 

@@ -9,16 +9,34 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
-from schemas.dialog import Context, Dialog, dataset_digest
+from schemas.dialog import Context, Dialog, Role, Turn, dataset_digest
 from schemas.errors import SourceUnreadable
-from schemas.problem import Problem, QuarantinedRow
-from tasks.benchmarks.raw_rows import BadRow, Fault, Line, nothing_read, quarantined_row
+from schemas.problem import (
+    BASE_INSTRUCTION,
+    Instruction,
+    Problem,
+    QuarantinedRow,
+    RepoSnapshot,
+    TestSuite,
+)
+from tasks.benchmarks.raw_rows import (
+    BadRow,
+    Fault,
+    Line,
+    is_hub_dataset,
+    nothing_read,
+    parse_object,
+    quarantined_row,
+    read_hub,
+    read_rows,
+    relative_name,
+)
 from tasks.benchmarks.setting import Option, Options
 
 if TYPE_CHECKING:
@@ -195,7 +213,112 @@ def _in_order(names: Iterable[str], seed: int) -> list[str]:
     return sorted(names, key=lambda name: content_id(["stratified", seed, name]))
 
 
-MakeRow = Callable[[], tuple[Problem, Iterable[Dialog]]]
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """Row of a raw file with its origin."""
+
+    benchmark: str
+    version: str
+    """Dataset version."""
+    file: str
+    """File name as shown in tables."""
+    line: int
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def digest(self, content: object) -> str:
+        """Return the content id of the row or of a part. Raise BadRow if it has none."""
+        try:
+            return content_id(content)
+        except (ValueError, RecursionError) as fault:
+            raise BadRow("wrong_type", str(fault)) from None
+
+    def problem(
+        self,
+        problem_id: str,
+        prompt: str,
+        suite: TestSuite,
+        reference: str,
+        digest: str,
+        *,
+        level: str = "all",
+        title: str = "",
+        others: tuple[Instruction, ...] = (),
+        packages: tuple[str, ...] = (),
+        repo: RepoSnapshot | None = None,
+    ) -> Problem:
+        """Return the problem of the row.
+
+        Args:
+            problem_id: Id of the problem.
+            prompt: Text of the task.
+            suite: Tests of the base instruction.
+            reference: Reference program, patch or answer.
+            digest: Digest of the row's content.
+            level: Group of tasks in result tables.
+            title: Text of the base instruction, if it is not the prompt.
+            others: Instructions after the base instruction.
+            packages: Distributions that the tests import.
+            repo: Repository of the task.
+        """
+        base = Instruction(instruction_id=BASE_INSTRUCTION, text=title or prompt, suite=suite)
+        return Problem(
+            benchmark=self.benchmark,
+            dataset_version=self.version,
+            problem_id=problem_id,
+            level=level,
+            prompt=prompt,
+            instructions=(base, *others),
+            reference_code=reference,
+            packages=packages,
+            source_file=self.file,
+            source_line=self.line,
+            row_digest=digest,
+            repo=repo,
+        )
+
+
+def question(
+    number: int,
+    text: str,
+    instruction_id: str = BASE_INSTRUCTION,
+    labels: tuple[tuple[str, str], ...] = (),
+) -> tuple[Turn, Turn]:
+    """Return a round of a dialog: the user's message, and the place of the model's answer."""
+    message = Turn(
+        turn=number, role=Role.USER, content=text, instruction_id=instruction_id, labels=labels
+    )
+    return message, Turn(turn=number, role=Role.ASSISTANT)
+
+
+def dialog_of(
+    problem: Problem,
+    turns: Iterable[Turn],
+    labels: tuple[tuple[str, str], ...],
+    dialog_id: str = "",
+    digest: str = "",
+) -> Dialog:
+    """Return a dialog over a problem.
+
+    Args:
+        problem: Problem of the dialog.
+        turns: Turns of the dialog.
+        labels: Labels of the dialog.
+        dialog_id: Id of the dialog. Default: the problem's.
+        digest: Digest of the problem's row and the dialog's own rows, if the dialog has any.
+    """
+    return Dialog(
+        benchmark=problem.benchmark,
+        dataset_version=problem.dataset_version,
+        dialog_id=dialog_id or problem.problem_id,
+        problem_id=problem.problem_id,
+        turns=tuple(turns),
+        labels=labels,
+        row_digest=digest or problem.row_digest,
+        problem_digest=problem.row_digest if digest else "",
+    )
+
+
+MakeRow = Callable[[RawRow], tuple[Problem, Iterable[Dialog]]]
 """Function that makes a problem and its dialogs. Raises BadRow if the row cannot be staged."""
 
 
@@ -215,28 +338,56 @@ class Staging:
         self.dialogs = PackedRows[Dialog]("dialogs")
         self.quarantined: list[QuarantinedRow] = []
 
-    def add_lines(
+    def add_source(
         self,
-        file: str,
-        lines: Iterable[Line | Fault],
-        make: Callable[[Line], tuple[Problem, Iterable[Dialog]]],
+        source: Path,
+        find: Callable[[Path], Sequence[Path]],
+        make: MakeRow,
+        columns: Collection[str] = (),
     ) -> None:
-        """Stage or quarantine each row of a file.
+        """Stage or quarantine each row of the files of a source.
+
+        An input row is a line that is not blank, a row of a table, or a fault that ends a file.
 
         Args:
-            file: File name as shown in tables.
-            lines: Rows of the file.
-            make: Function from row to problem and dialogs. Raises BadRow if the row cannot be
-                staged.
-        """
-        for line in lines:
-            if isinstance(line, Fault):
-                self.quarantine(file, line.number, BadRow(line.reason, line.detail))
-            else:
-                self._n_lines += 1
-                self.add(file, line.number, lambda line=line: make(line), line.content)
+            source: File or folder, or a hub dataset (`hf:OWNER/NAME@SPLIT`) if there are `columns`.
+            find: Function that returns the files of the source.
+            make: Function from row to problem and dialogs.
+            columns: Columns to read from tables.
 
-    def add(self, file: str, number: int, make: MakeRow, content: bytes = b"") -> bool:
+        Raises:
+            SourceUnreadable: No file has a single line, or the hub dataset cannot be read.
+        """
+        tables: list[tuple[str, Iterable[Line | Fault]]] = (
+            [read_hub(source, columns)]
+            if columns and is_hub_dataset(source)
+            else [(relative_name(path, source), read_rows(path, columns)) for path in find(source)]
+        )
+        for file, lines in tables:
+            for line in lines:
+                self._add_line(file, line, make)
+        if not self._n_lines:
+            raise SourceUnreadable(nothing_read(source, len(tables), self.quarantined))
+
+    def _add_line(self, file: str, line: Line | Fault, make: MakeRow) -> None:
+        if isinstance(line, Fault):
+            self.quarantine(file, line.number, BadRow(line.reason, line.detail))
+            return
+        self._n_lines += 1
+
+        def make_row() -> tuple[Problem, Iterable[Dialog]]:
+            fields = parse_object(line.content)
+            return make(RawRow(self._benchmark, self._version, file, line.number, fields))
+
+        self.add(file, line.number, make_row, line.content)
+
+    def add(
+        self,
+        file: str,
+        number: int,
+        make: Callable[[], tuple[Problem, Iterable[Dialog]]],
+        content: bytes = b"",
+    ) -> bool:
         """Stage or quarantine one row.
 
         Args:
@@ -271,11 +422,6 @@ class Staging:
         self.quarantined.append(
             quarantined_row(self._benchmark, self._version, file, number, bad, content)
         )
-
-    def require_lines(self, source: Path, n_files: int) -> None:
-        """Raise SourceUnreadable if no file has a single line."""
-        if not self._n_lines:
-            raise SourceUnreadable(nothing_read(source, n_files, self.quarantined))
 
     def staged(self, contexts: Iterable[Context] = ()) -> Staged:
         """Return all rows added so far."""

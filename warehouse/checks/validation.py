@@ -48,9 +48,8 @@ class RuleResult:
 @cache
 def _gx() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "False"
-    with _lazily_imported(
-        "scipy.stats", "altair"
-    ):  # a third of the import, for rules not used here
+    # Half of the import would be for rules and data sources that are not used here.
+    with _importing_less(lazy=("scipy.stats", "altair"), absent=("boto3", "sqlalchemy")):
         import great_expectations
 
     return great_expectations
@@ -237,26 +236,37 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"
 
 
-class _LazyFinder:
-    """Finder of modules whose code runs at the first use of an attribute."""
+class _LessFinder:
+    """Finder of modules that one thread shall import later, or not at all."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+    def __init__(self, lazy: tuple[str, ...], absent: tuple[str, ...]) -> None:
+        self._lazy, self._absent, self._thread = lazy, absent, threading.get_ident()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a lazy spec of a module whose import is delayed, or None for another module."""
-        spec = PathFinder.find_spec(name, path, target) if name in self._names else None
+        """Return a lazy spec of a module whose import is delayed, or None for another module.
+
+        Raises:
+            ModuleNotFoundError: the module shall be absent.
+        """
+        if threading.get_ident() == self._thread and name in self._absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        spec = PathFinder.find_spec(name, path, target) if name in self._lazy else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec
 
 
 @contextmanager
-def _lazily_imported(*names: str) -> Iterator[None]:
-    """Within the block, delay the import of these modules until an attribute of them is used."""
-    finder = _LazyFinder(names)
+def _importing_less(*, lazy: tuple[str, ...], absent: tuple[str, ...]) -> Iterator[None]:
+    """Within the block, change what the code of this thread imports.
+
+    Args:
+        lazy: modules whose code runs at the first use of an attribute.
+        absent: modules that appear not to be installed. All are optional for the importing package.
+    """
+    finder = _LessFinder(lazy, absent)
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -13,16 +13,15 @@ from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
-from tasks.benchmarks.codeif.recording import import_recording, recorded_data
-from tasks.benchmarks.codeif.repositories.projects import LAYOUT
-from tasks.benchmarks.codeif.repositories.repository import (
+from tasks.benchmarks.codeif.projects import LAYOUT
+from tasks.benchmarks.codeif.recording import LEVEL_1, import_recording, recorded_data
+from tasks.benchmarks.codeif.repository import (
     CONSTRUCTION_REPOSITORIES,
     RESOURCE,
     fits,
     self_test,
     source_of,
 )
-from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage

@@ -6,10 +6,9 @@ The user follows a script, or reviews each answer by the reports of the tests.
 from functools import partial
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
-from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif.programs import reviews, wanted_programs
-from tasks.benchmarks.codeif.repositories.repository import context_from, within_budget
+from tasks.benchmarks.codeif.repository import context_from, within_budget
 from tasks.benchmarks.codeif.settings import (
     CONTEXT_TOKENS,
     DYNAMIC,
@@ -20,10 +19,9 @@ from tasks.benchmarks.codeif.settings import (
     most_rounds,
     reviewed_instructions,
 )
-from tasks.benchmarks.setting import CastRequest, Options
+from tasks.benchmarks.setting import CastRequest, Options, scripted_cast
 from tasks.dialogue.engine import Cast
 from tasks.dialogue.reviewed_subject import InstructionReviewer, ReviewedSubject
-from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.language.prompt import fill
 
 
@@ -32,23 +30,12 @@ def cast(request: CastRequest) -> Cast:
 
     A scripted user has access to the dialog's texts, but not to tests or reference code. A reviewer
     also reads the reports of the tests.
-
-    Raises:
-        UnknownName: the benchmark has no such setting.
     """
-    if request.setting not in SETTINGS:
-        raise UnknownName(
-            "setting", f"codeif.{request.setting}", (f"codeif.{name}" for name in SETTINGS)
-        )
     if request.setting == DYNAMIC:
         return _dynamic(request)
     history = history_of(request.dialog, request.options) or SETTINGS[request.setting].history
-    texts = planned_texts(request.dialog, request.options)
-    return Cast(
-        subject=request.subject_seat(history),
-        counterpart=ScriptedUser(texts),
-        # One more than the number of texts, so that the user ends the dialogue, not the limit.
-        max_turns=len(texts) + 1,
+    return scripted_cast(
+        request.subject_participant(history), planned_texts(request.dialog, request.options)
     )
 
 
@@ -62,7 +49,7 @@ def _dynamic(request: CastRequest) -> Cast:
     texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
     instructions = reviewed_instructions(ids)
     subject = ReviewedSubject(
-        chat=request.subject_seat(),
+        chat=request.subject_participant(),
         programs=request.programs,
         programs_of=lambda _, answer: wanted_programs(
             request.problem, request.dialog, instructions, answer, request.options

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
-from schemas.problem import BASE_INSTRUCTION, Problem
+from schemas.problem import Problem
 from schemas.verdict import CaseVerdict, Outcome
-from tasks.benchmarks.codeif.repositories.repository import place_of, source_of
+from tasks.benchmarks.codeif.repository import place_of, source_of
 from tasks.benchmarks.codeif.settings import (
     ANSWER_CLEANUP,
     DYNAMIC,
@@ -16,7 +16,7 @@ from tasks.benchmarks.codeif.settings import (
 )
 from tasks.benchmarks.codeif.strategies import tested_instructions
 from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.program_runs import python_program
+from tasks.benchmarks.program_runs import base_program
 from tasks.benchmarks.setting import Options
 from tasks.dialogue.reviewed_subject import Review
 from tasks.dialogue.tools import WantedProgram
@@ -33,30 +33,17 @@ def test_runs(
     """
     runs: list[TestRun] = []
     for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
-        extracted = _code(problem, episode, turn, options)
-        code, is_readable = (
-            (None, True) if extracted is None else (extracted.code, extracted.is_readable)
-        )
+        program, reference = _code(problem, episode, turn, options), problem.reference_code
         if source_of(dialog) is None:
+            suites = {name: problem.instruction(name).suite for name in names}
             runs += [
-                TestRun(
-                    turn,
-                    name,
-                    code,
-                    problem.instruction(name).suite.tests,
-                    reference=problem.reference_code,
-                    is_readable=is_readable,
-                )
-                for name in names
+                TestRun.of(turn, name, program, suite.tests, reference=reference)
+                for name, suite in suites.items()
             ]
         else:
             place, decides = place_of(problem, dialog, names)
             nodes = _nodes(decides)
-            runs.append(
-                TestRun.in_place(
-                    turn, code, nodes, place, decides, problem.reference_code, is_readable
-                )
-            )
+            runs.append(TestRun.in_place(turn, program, nodes, place, decides, reference))
     return tuple(runs)
 
 
@@ -86,7 +73,7 @@ def wanted_programs(
 
     They run the same tests as the final scoring.
     """
-    code = _program(problem, answer, options).code
+    code = base_program(problem, answer, options).code
     if source_of(dialog) is not None:
         place, decides = place_of(problem, dialog, names)
         return (WantedProgram("pytest", code, _nodes(decides), place),)
@@ -114,17 +101,11 @@ def _review(cases: Sequence[CaseVerdict]) -> Review:
     return Review(not failures, "" if not failures else f"{failures[0].name}\n{failures[0].detail}")
 
 
-def _program(problem: Problem, answer: str, options: Options) -> ExtractedCode:
-    return python_program(
-        answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests
-    )
-
-
 def _code(problem: Problem, episode: Episode, turn: int, options: Options) -> ExtractedCode | None:
     answer = episode.answer(turn)
     if answer is None:
         return None
-    extracted = _program(problem, answer, options)
+    extracted = base_program(problem, answer, options)
     # Upstream left base answers unchanged and cleaned only the follow-ups.
     if options.get(ANSWER_CLEANUP) == UPSTREAM_V0 and turn > 1:
         return ExtractedCode(upstream_v0_cleanup(extracted.code), extracted.is_readable)

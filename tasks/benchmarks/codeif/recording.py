@@ -1,39 +1,58 @@
-"""Import of upstream's published answers of a model (`base/NAME`, `n_round/NAME`)."""
+"""Import of upstream's published answers of a model, and of their turns.
 
-from collections.abc import Iterator
+Answers to function tasks lie in `base/MODEL` and `n_round/MODEL`, answers to repository tasks in
+`level_1/MODEL/base` and `level_1/MODEL/n_round`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from schemas.errors import SourceUnreadable, UnknownName
-from tasks.benchmarks.codeif.raw_row import StrategyName
-from tasks.benchmarks.codeif.repositories.repository_recording import (
-    LEVEL_1,
-    is_of_repositories,
-    repository_recording,
-)
+from tasks.benchmarks.codeif.raw_row import RepositoryStrategy, StrategyName
 from tasks.benchmarks.codeif.strategies import problem_id
-from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Fault, parse_object, read_lines
+from tasks.benchmarks.raw_rows import (
+    SUFFIXES,
+    Fault,
+    Line,
+    RawModel,
+    read_lines,
+    read_models,
+)
 from tasks.language.recorded_model import RecordedAnswer
 
+LEVEL_1 = "level_1"
+"""Dataset version: the current repository tasks of L1 with the turns of the published runs, which
+left some out."""
 BASE, N_ROUND = "base", "n_round"
 _VERDICT_SUFFIXES = tuple(f"_results{suffix}" for suffix in SUFFIXES)
-_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
+_PLACES = ("Experiments/level_1", "repo/Experiments/level_1")
+_ANSWERS = "result.jsonl"
 
 
-class _BaseAnswer(BaseModel):
-    model_config = _RAW
-
-    task_id: int = Field(ge=0)
+class _FunctionAnswer(RawModel):
+    task: int = Field(ge=0, alias="task_id")
     completion: str
 
 
-class _FollowUpAnswer(_BaseAnswer):
-    requirement: StrategyName
+class _FunctionFollowUp(_FunctionAnswer):
+    instruction: StrategyName = Field(alias="requirement")
 
 
-Row = TypeVar("Row", bound=_BaseAnswer)
+class _RepositoryAnswer(RawModel):
+    task: str = Field(alias="namespace")
+    completion: str
+
+
+class _RepositoryFollowUp(_RepositoryAnswer):
+    instruction: RepositoryStrategy = Field(alias="type")
+
+
+Answer = _FunctionAnswer | _RepositoryAnswer
+Answers = dict[int | str, dict[str, str]]
+"""Task -> instruction -> answer, in the order of the rows."""
 
 
 def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
@@ -52,30 +71,62 @@ def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
         UnknownName: no such model; lists the published ones.
     """
     if is_of_repositories(folder):
-        return repository_recording(folder, model)
-    base = _base_answers(_answer_files(folder, BASE, model))
-    follow_ups = _follow_ups(_answer_files(folder, N_ROUND, model), base)
+        if model not in repository_models(folder):
+            raise UnknownName("published model", model, repository_models(folder))
+        base = _answers([folder / model / BASE / _ANSWERS], _RepositoryAnswer)
+        follow_ups = _repository_follow_ups(folder / model)
+    else:
+        base = _answers(_answer_files(folder, BASE, model), _FunctionAnswer)
+        follow_ups = _answers(_answer_files(folder, N_ROUND, model), _FunctionFollowUp)
+    for task in follow_ups:
+        if task not in base:
+            raise SourceUnreadable(
+                f"{folder}: task {task} has no base answer, so its turns have no numbers. Add the"
+                " base answer, or remove its n_round rows"
+            )
     return iter(
-        tuple(
-            RecordedAnswer(problem_id=problem_id(task), turn=turn, content=content)
+        [
+            RecordedAnswer(
+                problem_id(task) if isinstance(task, int) else f"repo/{task}", turn, content
+            )
             for task, first in base.items()
-            for turn, content in enumerate((first, *follow_ups.get(task, {}).values()), 1)
-        )
+            for turn, content in enumerate((*first.values(), *follow_ups.get(task, {}).values()), 1)
+        ]
     )
 
 
-def published_models(experiments: Path) -> tuple[str, ...]:
-    """Return the models that have base and n_round answers, sorted."""
-    return tuple(
-        sorted(set.intersection(*(_folder_names(experiments / part) for part in (BASE, N_ROUND))))
-    )
+def _answers(paths: list[Path], kind: type[Answer]) -> Answers:
+    answers: Answers = {}
+    for path in paths:
+        for place, row in read_models(path, kind, _lines(path)):
+            name = getattr(row, "instruction", BASE)
+            answer = answers.setdefault(row.task, {}).setdefault(name, row.completion)
+            if answer != row.completion:
+                which = "base answer" if name == BASE else f"answer for {name!r}"
+                raise SourceUnreadable(
+                    f"{place}: task {row.task} has a second {which}. Remove one of the two rows"
+                )
+    return answers
 
 
-def _folder_names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+def _lines(path: Path) -> Iterator[Line | Fault]:
+    """Yield a file's rows: one for each line, or one JSON array despite the suffix `.jsonl`."""
+    lines = read_lines(path)
+    first = next(lines, None)
+    if isinstance(first, Line) and first.content.startswith(b"["):
+        try:
+            rows = json.loads(path.read_bytes())
+        except (ValueError, RecursionError, OSError) as fault:
+            yield Fault(first.number, "broken_json", str(fault))
+            return
+        yield from (Line(n, json.dumps(row).encode()) for n, row in enumerate(rows, 1))
+        return
+    if first is not None:
+        yield first
+    yield from lines
 
 
-def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, ...]:
+def _answer_files(experiments: Path, part: str, model_name: str) -> list[Path]:
     folder = experiments / part / model_name
     if not (experiments / BASE).is_dir() or not (experiments / N_ROUND).is_dir():
         raise SourceUnreadable(
@@ -84,8 +135,10 @@ def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, 
             " model that contains them. Pass function/Experiments of CodeIF-Bench's repository, or"
             " repo/Experiments/level_1 for repository tasks"
         )
-    if model_name not in published_models(experiments):
-        raise UnknownName("published model", model_name, published_models(experiments))
+    names = (_folder_names(experiments / part) for part in (BASE, N_ROUND))
+    models = tuple(sorted(set.intersection(*names)))
+    if model_name not in models:
+        raise UnknownName("published model", model_name, models)
     paths = sorted(
         p
         for p in folder.iterdir()
@@ -95,54 +148,53 @@ def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, 
         raise SourceUnreadable(
             f"{folder} holds no answers: it needs .jsonl[.gz] files other than *_results.jsonl"
         )
-    return tuple(paths)
+    return paths
 
 
-def _base_answers(paths: tuple[Path, ...]) -> dict[int, str]:
-    answers: dict[int, str] = {}
-    for place, row in _rows(paths, _BaseAnswer):
-        if answers.setdefault(row.task_id, row.completion) != row.completion:
-            raise SourceUnreadable(
-                f"{place}: task {row.task_id} has a second base answer. Remove one of the two rows"
-            )
-    return answers
+def _folder_names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
 
 
-def _follow_ups(paths: tuple[Path, ...], base: dict[int, str]) -> dict[int, dict[str, str]]:
-    answers: dict[int, dict[str, str]] = {}
-    for place, row in _rows(paths, _FollowUpAnswer):
-        if row.task_id not in base:
-            raise SourceUnreadable(
-                f"{place}: task {row.task_id} has no base answer, so its turns have no numbers. Add"
-                " the base answer, or remove the row"
-            )
-        if (
-            answers.setdefault(row.task_id, {}).setdefault(row.requirement, row.completion)
-            != row.completion
-        ):
-            raise SourceUnreadable(
-                f"{place}: task {row.task_id} has a second answer for {row.requirement!r}. "
-                "Remove one"
-                " of the two rows"
-            )
-    return answers
+def is_of_repositories(folder: Path) -> bool:
+    """Return True if a folder of published runs has the layout of repository tasks.
+
+    That layout has a folder for each model.
+    """
+    return bool(repository_models(folder))
 
 
-def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]:
-    for path in paths:
-        for line in read_lines(path):
-            place = f"{path}:{line.number}"
-            if isinstance(line, Fault):
-                raise SourceUnreadable(f"{place}: {line.detail}")
-            try:
-                yield place, kind.model_validate(parse_object(line.content))
-            except BadRow as bad:
-                raise SourceUnreadable(f"{place}: {bad.reason}: {bad.detail}") from None
-            except ValidationError as invalid:
-                first = invalid.errors()[0]
-                raise SourceUnreadable(
-                    f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-                ) from None
+def repository_models(folder: Path) -> tuple[str, ...]:
+    """Return the models with base and n_round answers to repository tasks, sorted."""
+    return tuple(
+        sorted(
+            name
+            for name in _folder_names(folder)
+            if all((folder / name / part / _ANSWERS).is_file() for part in (BASE, N_ROUND))
+        )
+    )
+
+
+def _repository_follow_ups(folder: Path) -> Answers:
+    return _answers([folder / N_ROUND / _ANSWERS], _RepositoryFollowUp)
+
+
+def published_turns(source: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return namespace -> instructions of the published runs, in order of turns.
+
+    All models of the published runs have the same turns.
+
+    Raises:
+        SourceUnreadable: `source` contains no published runs.
+    """
+    for folder in (source / place for place in _PLACES):
+        for model in repository_models(folder):
+            follow_ups = _repository_follow_ups(folder / model)
+            return {str(name): tuple(texts) for name, texts in follow_ups.items()}
+    places = ", ".join(str(source / place) for place in _PLACES)
+    raise SourceUnreadable(
+        f"dataset version {LEVEL_1} takes its turns from the published runs, and {places} contains"
+        " none. Pass the folder of CodeIF-Bench's repository"
+    )
 
 
 def recorded_data(folder: Path) -> tuple[Path, str] | None:
@@ -150,8 +202,7 @@ def recorded_data(folder: Path) -> tuple[Path, str] | None:
 
     Returns None if the folder is not inside a copy of upstream's repository.
     """
+    above = folder.absolute().parent.parent
     if is_of_repositories(folder):
-        tasks_folder = folder.absolute().parent.parent
-        return (tasks_folder, LEVEL_1) if list(tasks_folder.glob("L_1_part_2*")) else None
-    repository = folder.absolute().parent.parent
-    return (repository, "v0") if (repository / "v0" / "function").is_dir() else None
+        return (above, LEVEL_1) if list(above.glob("L_1_part_2*")) else None
+    return (above, "v0") if (above / "v0" / "function").is_dir() else None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION
-from schemas.score import Score, UnscoredReason, reason_of, worst_of
-from schemas.verdict import FailureReason, Outcome
+from schemas.score import Score, UnscoredReason, worst_of
+from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
@@ -117,20 +117,17 @@ def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round
 
 def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     """Return one score for each turn and metric; a missing value has its reason instead."""
-    episode = played.episode
-    rounds = scored_rounds(request.setting, played.dialog, episode)
-    outcomes = {
-        (verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts
-    }
-    failure_reasons = {
-        (v.turn, v.instruction_id): v.reason
-        for v in played.verdicts
-        if v.outcome is Outcome.UNSCORED
-    }
-    by_turn = _turn_verdicts(rounds, outcomes)
+    rounds = scored_rounds(request.setting, played.dialog, played.episode)
+    verdicts = {(verdict.turn, verdict.instruction_id): verdict for verdict in played.verdicts}
+    by_turn = _turn_verdicts(rounds, verdicts)
 
     def make_score(turn: int, metric: TurnMetric, needed_verdicts: NeededVerdicts) -> Score:
-        missing = _missing_reason(needed_verdicts(rounds, turn), outcomes, failure_reasons, episode)
+        missing = worst_of(
+            {
+                played.missing_result(verdicts.get(key), key[0])
+                for key in needed_verdicts(rounds, turn)
+            }
+        )
         metric_value = metric(by_turn, turn) if missing is None else missing
         result = UnscoredReason.NOTHING_TO_FORGET if metric_value is None else metric_value
         return request.row(
@@ -146,14 +143,14 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
 
 
 def _turn_verdicts(
-    rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], Outcome]
+    rounds: Sequence[Round], verdicts: Mapping[tuple[int, str], TestVerdict]
 ) -> tuple[TurnVerdicts, ...]:
     """Return the verdicts by turn.
 
-    A timeout is a failure. Missing verdicts are left out. `_missing_reason` keeps metrics from
-    reading them.
+    A timeout is a failure. Missing verdicts are left out, and no metric that reads one is called.
     """
     passes = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
+    outcomes = {key: verdict.outcome for key, verdict in verdicts.items()}
     return tuple(
         TurnVerdicts(
             instruction_id=round_.instruction_id,
@@ -165,30 +162,3 @@ def _turn_verdicts(
         )
         for turn, round_ in enumerate(rounds, 1)
     )
-
-
-def _missing_reason(
-    needed_verdicts: Iterable[tuple[int, str]],
-    outcomes: Mapping[tuple[int, str], Outcome],
-    failure_reasons: Mapping[tuple[int, str], FailureReason | None],
-    episode: Episode,
-) -> UnscoredReason | None:
-    """Return why a verdict that the metric reads is missing; None if none is missing."""
-    return worst_of(
-        {
-            _reason(outcomes.get(key), failure_reasons.get(key), key[0], episode)
-            for key in needed_verdicts
-        }
-    )
-
-
-def _reason(
-    outcome: Outcome | None, failure: FailureReason | None, turn: int, episode: Episode
-) -> UnscoredReason | None:
-    if outcome is Outcome.INFRA:
-        return UnscoredReason.INFRA
-    if outcome is Outcome.UNSCORED:
-        return UnscoredReason((failure or FailureReason.TOOLCHAIN_MISSING).value)
-    if outcome is Outcome.ERROR or outcome is None:
-        return reason_of(episode, turn)
-    return None

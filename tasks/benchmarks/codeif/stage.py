@@ -2,44 +2,45 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.dialog import Dialog
+from schemas.errors import SourceUnreadable
+from schemas.problem import Problem, TestSuite
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, read_comments
-from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
-from tasks.benchmarks.codeif.repositories.raw_repository import parse_repository_row
-from tasks.benchmarks.codeif.repositories.repository import (
+from tasks.benchmarks.codeif.raw_row import instructions_of, parse_repository_row, parse_row
+from tasks.benchmarks.codeif.recording import LEVEL_1, published_turns
+from tasks.benchmarks.codeif.repository import (
     CONSTRUCTION_REPOSITORIES,
     RAW_ROW,
     repository_dialog,
     repository_problem,
 )
-from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, published_turns
-from tasks.benchmarks.codeif.source import task_files
 from tasks.benchmarks.codeif.strategies import (
     STRATEGIES,
-    STRATEGY_SLOT,
     imported_packages,
     problem_id,
+    strategy_turns,
 )
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import BadRow, Line, parse_object, read_lines, relative_name
-from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.raw_rows import SUFFIXES, matching, single_file
+from tasks.benchmarks.staging import RawRow, Staging, dialog_of
 
 BENCHMARK_NAME = "codeif"
 LEVEL = "L1"
 _REPLACED = ("prompt", "code", "context", "requirements", "multi-turn")
 """Fields of a repository task's row that a build replaces or drops."""
+TASK_FILES = "L_1_part_1*.jsonl"
+REPOSITORY_FILES = ("L_1_part_2*.jsonl", "L_2*.jsonl", "L_3*.jsonl")
+"""Files of repository tasks.
+
+The first release (v0) is staged without them, since its rows have no order of turns.
+"""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """Stage a task file, or the task files of a folder.
-
-    An input row is a line that is not blank, or a fault that ends a file. Each is staged or
-    quarantined.
 
     Raises:
         SourceUnreadable: there is no task file, or no file has a readable line.
@@ -47,14 +48,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
     files = task_files(source, dataset_version)
     turns = published_turns(source) if dataset_version == LEVEL_1 else {}
     staging = Staging(BENCHMARK_NAME, dataset_version)
-    for path in files:
-        file = relative_name(path, source)
-        staging.add_lines(
-            file,
-            read_lines(path),
-            lambda line, file=file: _stage_line(line, file, dataset_version, turns),
-        )
-    staging.require_lines(source, len(files))
+    staging.add_source(source, lambda _: files, partial(_make, turns=turns))
     staged = staging.staged()
     return (
         _with_comments(staged, source, dataset_version)
@@ -79,87 +73,96 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
     )
 
 
-def _stage_line(
-    line: Line, file: str, dataset_version: str, turns: Mapping[str, tuple[str, ...]]
-) -> tuple[Problem, list[Dialog]]:
+def _make(row: RawRow, turns: Mapping[str, tuple[str, ...]]) -> tuple[Problem, tuple[Dialog]]:
     """Stage a row; the turns of published runs, if given, replace the row's own."""
-    raw = parse_object(line.content)
-    if "namespace" in raw:
-        turn_names = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
-        raw |= {"multi-turn": list(turn_names)} if turn_names else {}
-        return _stage_repository(raw, file, line.number, dataset_version)
-    row = parse_row(raw)
-    problem = _problem(row, _digest(raw), dataset_version, file, line.number)
-    return problem, [_dialog(row, problem)]
+    if "namespace" in row.fields:
+        return _make_repository(row, turns)
+    task = parse_row(row.fields)
+    base = TestSuite(tests=tuple(task.test))
+    others = instructions_of(task.requirements, STRATEGIES)
+    suites = (base, *(instruction.suite for instruction in others))
+    problem = row.problem(
+        problem_id(task.task_id),
+        task.prompt,
+        base,
+        task.code,
+        row.digest(row.fields),
+        level=LEVEL,
+        others=others,
+        packages=imported_packages(test for suite in suites for test in suite.tests),
+    )
+    order = task.turn_order(row.version)
+    return problem, (dialog_of(problem, strategy_turns(problem, order), (("level", LEVEL),)),)
 
 
-def _stage_repository(
-    raw: dict[str, Any], file: str, line: int, dataset_version: str
-) -> tuple[Problem, list[Dialog]]:
-    row = parse_repository_row(raw)
-    problem = repository_problem(row, _digest(raw), BENCHMARK_NAME, dataset_version, file, line)
-    dialog = repository_dialog(row, problem)
-    if dataset_version == CONSTRUCTION_REPOSITORIES:
+def _make_repository(
+    row: RawRow, turns: Mapping[str, tuple[str, ...]]
+) -> tuple[Problem, tuple[Dialog]]:
+    raw, name = row.fields, row.fields["namespace"]
+    if isinstance(name, str) and turns.get(name):
+        raw["multi-turn"] = list(turns[name])
+    task = parse_repository_row(raw)
+    problem = repository_problem(row, task, row.digest(raw))
+    dialog = repository_dialog(task, problem)
+    if row.version == CONSTRUCTION_REPOSITORIES:
         raw_json = json.dumps(
             {name: value for name, value in raw.items() if name not in _REPLACED},
             ensure_ascii=False,
         )
         dialog = dialog.model_copy(update={"labels": (*dialog.labels, (RAW_ROW, raw_json))})
-    return problem, [dialog]
+    return problem, (dialog,)
 
 
-def _digest(raw: dict[str, Any]) -> str:
-    try:
-        return content_id(raw)
-    except (ValueError, RecursionError) as fault:
-        raise BadRow("wrong_type", str(fault)) from None
+def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
+    """Return the files to stage: those of function tasks, then those of repository tasks.
 
-
-def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: int) -> Problem:
-    base = Instruction(
-        instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.test))
-    )
-    others = tuple(
-        Instruction(
-            instruction_id=name,
-            text=row.requirements[name].requirement,
-            suite=TestSuite(tests=tuple(row.requirements[name].unit_test)),
+    Raises:
+        SourceUnreadable: the path does not exist, or contains no task file in the searched folders.
+    """
+    if file := single_file(source, SUFFIXES, "CodeIF-Bench"):
+        return file
+    repository_folders = (source, source / "repo")
+    if dataset_version == LEVEL_1:
+        if files := _first_files(repository_folders, REPOSITORY_FILES[:1]):
+            return files
+        raise SourceUnreadable(
+            f"{source} contains no {REPOSITORY_FILES[0]}[.gz]. Pass CodeIF-Bench's folder, or its"
+            " folder `repo`"
         )
-        for name in STRATEGIES
-        if name in row.requirements
-    )
-    return Problem(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=dataset_version,
-        problem_id=problem_id(row.task_id),
-        level=LEVEL,
-        prompt=row.prompt,
-        instructions=(base, *others),
-        reference_code=row.code,
-        packages=imported_packages(
-            test for instruction in (base, *others) for test in instruction.suite.tests
-        ),
-        source_file=file,
-        source_line=line,
-        row_digest=digest,
-    )
-
-
-def _dialog(row: RawRow, problem: Problem) -> Dialog:
-    turns: list[Turn] = []
-    for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order(problem.dataset_version)), 1):
-        labels = (("strategy_slot", str(STRATEGY_SLOT[name])),)
-        text = problem.instruction(name).text
-        turns.append(
-            Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels)
+    if dataset_version == CONSTRUCTION_REPOSITORIES:
+        if files := _first_files(repository_folders, REPOSITORY_FILES):
+            return files
+        raise SourceUnreadable(
+            f"{source} contains none of {', '.join(REPOSITORY_FILES)}[.gz]. Pass the folder that"
+            " contains them"
         )
-        turns.append(Turn(turn=number, role=Role.ASSISTANT))
-    return Dialog(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=problem.dataset_version,
-        dialog_id=problem.problem_id,
-        problem_id=problem.problem_id,
-        turns=tuple(turns),
-        labels=(("level", LEVEL),),
-        row_digest=problem.row_digest,
+    if dataset_version in ("v0", CONSTRUCTION):
+        repository_folders = ()
+    function_folders = _function_folders(source, dataset_version)
+    functions = _first_files(function_folders, (TASK_FILES,))
+    repositories = _first_files(repository_folders, REPOSITORY_FILES)
+    if functions or repositories:
+        return (*functions, *repositories)
+    folders = ", ".join(map(str, dict.fromkeys((*function_folders, *repository_folders))))
+    raise SourceUnreadable(
+        f"{source} contains no CodeIF-Bench {dataset_version} task file: no {TASK_FILES}[.gz] in"
+        f" {folders}. Pass the folder of the benchmark's repository, or the file itself"
     )
+
+
+def _function_folders(source: Path, dataset_version: str) -> tuple[Path, ...]:
+    if dataset_version == "v0":
+        sibling = (source.parent / "v0" / "function",) if source.name == "function" else ()
+        return (source / "v0" / "function", *sibling, source / "function", source)
+    if dataset_version == "current" and "v0" in (source.name, source.parent.name):
+        raise SourceUnreadable(
+            f"{source} is the first release, not the current files."
+            " Stage it with --dataset-version v0, or pass the parent folder of v0"
+        )
+    return (source, source / "function")
+
+
+def _first_files(folders: tuple[Path, ...], patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the matching files of the first folder that has any."""
+    found = (matching(folder, *patterns) for folder in folders)
+    return next((tuple(sorted(files)) for files in found if files), ())

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from schemas.problem import BASE_INSTRUCTION
+from schemas.dialog import Turn
+from schemas.problem import BASE_INSTRUCTION, Problem
+from tasks.benchmarks.staging import question
 
 FUNCTIONALITY_EXTENSION = "Functionality Extension"
 """Strategy that contradicts earlier instructions by design, so its turn is judged alone (section
@@ -43,6 +45,21 @@ Context strategies have 8 and 9, and Functionality Extension has 10.
 def strategy_slots(level: str) -> Mapping[str, int]:
     """Return strategy -> position on the axis `strategy_slot` for the tasks of a level."""
     return STRATEGY_SLOT if level == "L1" else SLOTS_OF_REPOSITORIES
+
+
+def strategy_turns(problem: Problem, order: Iterable[str]) -> tuple[Turn, ...]:
+    """Return the turns of a dialog: the base task, then instructions in the given order."""
+    slots = strategy_slots(problem.level)
+    return tuple(
+        turn
+        for number, name in enumerate((BASE_INSTRUCTION, *order), 1)
+        for turn in question(
+            number,
+            problem.instruction(name).text,
+            name,
+            (("strategy_slot", str(slots[name])),),
+        )
+    )
 
 
 PACKAGES: tuple[str, ...] = ("pycodestyle", "mccabe", "radon", "numpy")

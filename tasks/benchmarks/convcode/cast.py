@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from schemas.dialog import HistoryPolicy, Role
-from schemas.errors import ConfigError, UnknownName
+from schemas.dialog import HistoryPolicy
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
@@ -20,10 +19,9 @@ from tasks.benchmarks.convcode.prompts import (
     novice_prompt,
 )
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
-from tasks.benchmarks.setting import CastRequest
-from tasks.dialogue.coding_subject import CodingSubject
+from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
 from tasks.dialogue.engine import Cast
-from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.reviewed_subject import CodingSubject
 from tasks.dialogue.simulated_feedback import (
     FeedbackEnvironment,
     FixedFeedback,
@@ -42,17 +40,10 @@ def cast(request: CastRequest) -> Cast:
     expert's prompt, except in the setting that shows it to the subject.
 
     Raises:
-        UnknownName: The benchmark has no such setting.
         ConfigError: The setting has verbal feedback, but there is no simulator.
     """
     if request.setting in STATIC:
         return _static(request)
-    if request.setting not in LIVE:
-        raise UnknownName(
-            "setting",
-            f"convcode.{request.setting}",
-            (f"convcode.{name}" for name in (*LIVE, *STATIC)),
-        )
     return _live(request, LIVE[request.setting])
 
 
@@ -61,14 +52,10 @@ def _static(request: CastRequest) -> Cast:
 
     The first message is the problem, the others are feedback on the previous code.
     """
-    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
+    texts = own_texts(request.dialog, request.options)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
-    return Cast(
-        subject=request.subject_seat(HISTORY),
-        counterpart=ScriptedUser(texts),
-        max_turns=len(texts) + 1,
-    )
+    return scripted_cast(request.subject_participant(HISTORY), texts)
 
 
 def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
@@ -78,7 +65,7 @@ def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
         partial(code_of, problem, request.options),
     )
     subject = CodingSubject(
-        chat=request.subject_seat(HISTORY),
+        chat=request.subject_participant(HISTORY),
         programs=request.programs,
         suite=suite,
         code_of=code,
@@ -137,14 +124,9 @@ def _speaker(
     if feedback.verbal is VerbalFeedback.GROUND_TRUTH:
         right = request.problem.reference_code.strip("\n")
         return FixedFeedback(fill(GROUND_TRUTH_PROMPTS["ground_truth"], reference=right))
-    if request.simulator is None:
-        raise ConfigError(
-            f"setting convcode.{request.setting} has verbal feedback. "
-            "Name the model of the user with `--simulator SPEC`"
-        )
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT
     return SimulatedFeedback(
-        model=request.simulator,
+        model=request.user_model,
         sampling=settings()[request.setting].simulated(
             request.simulator_sampling, request.sampling
         ),

@@ -23,10 +23,11 @@ from tasks.benchmarks.conditions import (
     Condition,
     condition_cells,
     fits,
+    records_of_runs,
     rows_of,
 )
-from tasks.benchmarks.convcode.published_runs import Run, published_runs, rows_of_runs
-from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
+from tasks.benchmarks.convcode.published_runs import Run, published_runs
+from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS, settings
 from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows
@@ -97,21 +98,9 @@ def _rows(
 ) -> Rows:
     return tuple(columns), [
         tuple(record[name] for name in columns)
-        for record in rows_of_runs(home, "speakers", run_ids)
+        for record in records_of_runs(home, "convcode", "speakers", run_ids, settings())
         if record["feedback"] in feedback
     ]
-
-
-SPEAKER_EXPORTS: Mapping[str, Export] = {
-    "speakers": Export(
-        help="Pass@1 before and after one round of expert or reference feedback (tables 7 and 9)",
-        rows=speakers,
-    ),
-    "leakage": Export(
-        help="how often an expert's feedback reveals the solution, with n, by simulator (table 8)",
-        rows=leakage,
-    ),
-}
 
 
 _VERBAL = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
@@ -160,7 +149,7 @@ def curves(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    records = rows_of_runs(home, "curves", run_ids, has_controls=True)
+    records = records_of_runs(home, "convcode", "curves", run_ids, settings(), has_controls=True)
     columns = (*CURVE_COLUMNS, *(name for name in CONDITION_COLUMNS if name not in CURVE_COLUMNS))
     return columns, [tuple(record[name] for name in columns) for record in records]
 
@@ -321,7 +310,14 @@ EXPORTS: Mapping[str, Export] = {
         help="MRR and Recall of static runs with n, by reference model (tables 5, 11 and 12)",
         rows=static_table,
     ),
-    **SPEAKER_EXPORTS,
+    "speakers": Export(
+        help="Pass@1 before and after one round of expert or reference feedback (tables 7 and 9)",
+        rows=speakers,
+    ),
+    "leakage": Export(
+        help="how often an expert's feedback reveals the solution, with n, by simulator (table 8)",
+        rows=leakage,
+    ),
     "main-table": Export(
         help="MRR and Recall of live runs with n, by model and metric (tables 3 and 4)",
         rows=main_table,

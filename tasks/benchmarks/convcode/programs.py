@@ -12,9 +12,8 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.program_runs import python_program
+from tasks.benchmarks.program_runs import base_program
 from tasks.benchmarks.setting import Options
-from tasks.language.markdown_code import ExtractedCode
 
 
 def test_runs(
@@ -24,34 +23,22 @@ def test_runs(
     suite = problem.instruction(BASE_INSTRUCTION).suite
     rounds = max((step.turn for step in episode.messages), default=0)
     answers = ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
-    programs = (
-        (turn, None if answer is None else program_of(problem, answer, options))
-        for turn, answer in answers
-    )
     return tuple(
-        TestRun(
+        TestRun.of(
             turn,
             BASE_INSTRUCTION,
-            None if program is None else program.code,
+            None if answer is None else base_program(problem, answer, options),
             suite.tests,
             suite.kind,
             reference=problem.reference_code,
-            is_readable=program is None or program.is_readable,
         )
-        for turn, program in programs
-    )
-
-
-def program_of(problem: Problem, answer: str, options: Options) -> ExtractedCode:
-    """Return the program of an answer, extracted according to the run's option."""
-    return python_program(
-        answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests
+        for turn, answer in answers
     )
 
 
 def code_of(problem: Problem, options: Options, answer: str) -> str:
-    """Return the code of an answer's program."""
-    return program_of(problem, answer, options).code
+    """Return the code of an answer's program, extracted according to the run's option."""
+    return base_program(problem, answer, options).code
 
 
 _DISTRIBUTIONS: Mapping[str, str] = {

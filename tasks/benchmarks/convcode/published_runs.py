@@ -2,58 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from schemas.errors import UsageError
-from tasks.benchmarks.conditions import (
-    CONDITION_COLUMNS,
-    Condition,
-    chosen_runs,
-    condition_cells,
-    condition_of,
-    without,
-)
+from tasks.benchmarks.conditions import Condition, condition_of, query_records, without
 from tasks.benchmarks.convcode.log_files.log_folder import file_model_name
 from tasks.benchmarks.convcode.settings import settings
 from tasks.language.providers.registry import is_control
-from warehouse.connect import query
-from warehouse.sql_files import read_sql
-
-
-def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of the SQL query `queries/NAME.sql` of this benchmark.
-
-    Raises:
-        UsageError: No run of this benchmark is published.
-    """
-    marts = query(
-        home,
-        "select table_name from information_schema.tables where table_name = 'convcode_settings'",
-    )[1]
-    if not marts:
-        raise UsageError(
-            f"no run of convcode is published in {home}. "
-            "`parley run convcode.SETTING --model SPEC` creates one"
-        )
-    statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
-    names, rows = query(home, statement, {"run_ids": list(run_ids)})
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def rows_of_runs(
-    home: Path, name: str, run_ids: Sequence[str], *, has_controls: bool = False
-) -> list[dict[str, Any]]:
-    """Return the rows of a query with the columns of their run's condition.
-
-    Without run ids, the newest run of each model, setting and condition is included.
-    """
-    runs = chosen_runs(home, "convcode", run_ids, settings(), has_controls=has_controls)
-    return [
-        dict(zip(CONDITION_COLUMNS, condition_cells(runs[record["run_id"]]), strict=True)) | record
-        for record in query_marts(home, name, tuple(runs))
-    ]
 
 
 @dataclass(frozen=True)
@@ -110,5 +64,5 @@ def published_runs(home: Path, run_ids: Sequence[str]) -> list[Run]:
             **{name: value for name, value in record.items() if name in columns},
             condition=condition_of(record, settings()),
         )
-        for record in query_marts(home, "figures", run_ids)
+        for record in query_records(home, "convcode", "figures", run_ids)
     ]

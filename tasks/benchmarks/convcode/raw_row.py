@@ -3,15 +3,12 @@
 import ast
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from sandbox.judging.runners.python_tests import method_names
 from schemas.base import Frozen
-from tasks.benchmarks.raw_rows import BadRow, Text, validated
-
-RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
-"""Configuration for rows of every source: unknown fields are ignored."""
+from tasks.benchmarks.raw_rows import BadRow, RawModel, Text, validated
 
 
 class Task(Frozen):
@@ -39,17 +36,15 @@ def _as_names(libs: Any) -> Any:
         ) from None
 
 
-class BigCodeBenchRow(BaseModel):
+class BigCodeBenchRow(RawModel):
     """Row as published, without `complete_prompt`, `entry_point` and `doc_struct`."""
-
-    model_config = RAW
 
     task_id: Text
     instruct_prompt: Text
     code_prompt: Text
     canonical_solution: Text
     test: Text
-    libs: Annotated[list[Text], BeforeValidator(_as_names)] = []
+    libs: Annotated[list[Text], BeforeValidator(_as_names)] = Field(default_factory=list)
 
 
 COLUMNS = tuple(BigCodeBenchRow.model_fields)

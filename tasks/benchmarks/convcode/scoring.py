@@ -12,7 +12,7 @@ from schemas.dialog import Dialog, Role
 from schemas.episode import Step, StopReason
 from schemas.feedback import ExecutionFeedback, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
-from schemas.score import Score, UnscoredReason, reason_of, worst_of
+from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.programs import code_of
@@ -138,7 +138,7 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
 
 def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
     """Return the state after each round. After a finished dialogue, its last code counts."""
-    outcomes = {verdict.turn: verdict.outcome for verdict in played.verdicts}
+    verdicts = {verdict.turn: verdict for verdict in played.verdicts}
     answered = max(
         (step.turn for step in played.episode.messages if step.role is Role.ASSISTANT), default=0
     )
@@ -147,12 +147,9 @@ def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
     def state(turn: int) -> State:
         if turn > answered > 0 and ended_well:
             return state(answered)
-        outcome = outcomes.get(turn)
-        if outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
-            return outcome is Outcome.PASSED
-        if outcome is Outcome.UNSCORED:
-            return UnscoredReason.TOOLCHAIN_MISSING
-        return reason_of(played.episode, turn)
+        verdict = verdicts.get(turn)
+        missing = played.missing_result(verdict, turn)
+        return missing or (verdict is not None and verdict.outcome is Outcome.PASSED)
 
     return tuple(state(turn) for turn in range(1, n_rounds + 1))
 

@@ -1,60 +1,82 @@
 """Stage problems of every source with their dialogs. Invalid rows are quarantined with a reason."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog
 from schemas.errors import SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.problem import Problem, TestSuite
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.convcode.function_rows import function_task
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.benchmarks.convcode.programs import distributions, imported_modules
-from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, require_tests
-from tasks.benchmarks.convcode.source import LOGS, read_rows, task_files
-from tasks.benchmarks.convcode.sources import SOURCES
-from tasks.benchmarks.raw_rows import (
-    Fault,
-    Line,
-    is_hub_dataset,
-    parse_object,
-    read_hub,
-    relative_name,
-)
-from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, bigcodebench_task, require_tests
+from tasks.benchmarks.raw_rows import is_hub_dataset, matching, single_file, version_key
+from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 
 BENCHMARK_NAME = "convcode"
+LOGS = "logs"
+"""Name of the folder with a reference model's logs, in the folder of the task files."""
+_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
+_RELEASE = re.compile(r"v\d+(?:\.\d+)+(?:_[a-z]+)?")
+
+
+@dataclass(frozen=True)
+class ProblemSource:
+    """Raw files of one dataset version."""
+
+    title: str
+    folders: tuple[str, ...]
+    """Folders to search below the path of `--data`. The first with any files is used."""
+    patterns: tuple[str, ...]
+    """Glob patterns of the files, which may also end in `.gz`."""
+    task: Callable[[dict[str, Any]], Task]
+    """Function from raw row to task. Raises BadRow."""
+    levels: bool = False
+    """True if the level is the prefix of a problem's id."""
+
+
+_BIGCODEBENCH = ProblemSource(
+    "BigCodeBench", ("", "data", "bigcodebench"), ("*.parquet", "*.jsonl"), bigcodebench_task
+)
+
+SOURCES: Mapping[str, ProblemSource] = {
+    "bigcodebench": _BIGCODEBENCH,
+    "humaneval": ProblemSource("HumanEval", ("", "humaneval"), ("HumanEval.jsonl",), function_task),
+    "mbpp": ProblemSource("MBPP", ("", "mbpp"), ("mbpp*.jsonl",), function_task),
+    "mint": ProblemSource(
+        "MINT",
+        ("", "processed", "mint/processed", "mint"),
+        ("humaneval/test_prompts.json", "mbpp/test_prompts.json"),
+        function_task,
+        levels=True,
+    ),
+    "sample": _BIGCODEBENCH,
+}
+"""Sources by dataset version."""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """Stage task files, or a dataset of the hub in BigCodeBench's form.
 
     A hub dataset is named `hf:OWNER/NAME[@SPLIT]`. Each problem has a live dialog. If the folder
-    contains `logs`, the dialogs that replay them follow. An input row is a non-blank line, a row of
-    a table, or a fault that ends a file. Each is staged or quarantined.
+    contains `logs`, the dialogs that replay them follow.
 
     Raises:
         SourceUnreadable: There is no task file, no readable row, or the logs do not fit the tasks.
     """
+    if is_hub_dataset(source) and dataset_version != "bigcodebench":
+        raise SourceUnreadable(
+            f"{source}: only version bigcodebench is read from the hub, not {dataset_version}"
+        )
     staging = Staging(BENCHMARK_NAME, dataset_version)
-
-    def add(file: str, rows: Iterable[Line | Fault]) -> None:
-        staging.add_lines(file, rows, lambda row: _make(row, file, dataset_version))
-
-    if is_hub_dataset(source):
-        if dataset_version != "bigcodebench":
-            raise SourceUnreadable(
-                f"{source}: only version bigcodebench is read from the hub, not {dataset_version}"
-            )
-        name, lines = read_hub(source, COLUMNS)
-        add(name, lines)
-        n_files = 1
-    else:
-        files = task_files(source, dataset_version)
-        for path in files:
-            add(relative_name(path, source), read_rows(path))
-        n_files = len(files)
-    staging.require_lines(source, n_files)
+    find = partial(task_files, dataset_version=dataset_version)
+    staging.add_source(source, find, _make, COLUMNS)
     if (source / LOGS).is_dir():
         staging.dialogs.extend(static_dialogs(tuple(staging.problems), source / LOGS))
     return staging.staged()
@@ -62,42 +84,52 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 def live_dialog(problem: Problem) -> Dialog:
     """Return the dialog that starts with the problem's instruction and continues with feedback."""
-    return Dialog(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=problem.dataset_version,
-        dialog_id=problem.problem_id,
-        problem_id=problem.problem_id,
-        turns=(
-            Turn(turn=1, role=Role.USER, content=problem.prompt, instruction_id=BASE_INSTRUCTION),
-            Turn(turn=1, role=Role.ASSISTANT),
-        ),
-        labels=(("part", "live"),),
-        row_digest=problem.row_digest,
+    return dialog_of(problem, question(1, problem.prompt), (("part", "live"),))
+
+
+def _make(row: RawRow) -> tuple[Problem, tuple[Dialog]]:
+    source = SOURCES[row.version]
+    task = require_tests(source.task(row.fields))
+    problem = row.problem(
+        task.task_id,
+        task.instruct_prompt,
+        TestSuite(tests=(task.test,), kind="unittest"),
+        task.gold,
+        content_id(task),
+        level=task.task_id.partition("/")[0].lower() if source.levels else "all",
+        packages=distributions((*task.libs, *imported_modules(task.test))),
+    )
+    return problem, (live_dialog(problem),)
+
+
+def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
+    """Return the task files in a file or folder, sorted.
+
+    Raises:
+        SourceUnreadable: The path does not exist, has no task file in any expected place, or has
+            files of several releases, which contain the same tasks.
+    """
+    dataset = SOURCES[dataset_version]
+    if file := single_file(source, _SUFFIXES, dataset.title):
+        return file
+    for folder in dataset.folders:
+        if files := matching(source / folder, *dataset.patterns):
+            return _one_release(tuple(sorted(files)))
+    folders = ", ".join(str(source / folder) for folder in dataset.folders)
+    raise SourceUnreadable(
+        f"{source} has no {dataset.title} task file ({', '.join(dataset.patterns)}[.gz])"
+        f" in {folders}. Name the folder of such files, or one of them."
+        f" --dataset-version ({dataset_version}) determines how they are read"
     )
 
 
-def _make(row: Line, file: str, dataset_version: str) -> tuple[Problem, list[Dialog]]:
-    source = SOURCES[dataset_version]
-    task = require_tests(source.task(parse_object(row.content)))
-    level = task.task_id.partition("/")[0].lower() if source.levels else "all"
-    problem = _problem_of(task, level, dataset_version, file, row.number)
-    return problem, [live_dialog(problem)]
-
-
-def _problem_of(task: Task, level: str, dataset_version: str, file: str, line: int) -> Problem:
-    suite = TestSuite(tests=(task.test,), kind="unittest")
-    return Problem(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=dataset_version,
-        problem_id=task.task_id,
-        level=level,
-        prompt=task.instruct_prompt,
-        instructions=(
-            Instruction(instruction_id=BASE_INSTRUCTION, text=task.instruct_prompt, suite=suite),
-        ),
-        reference_code=task.gold,
-        packages=distributions((*task.libs, *imported_modules(task.test))),
-        source_file=file,
-        source_line=line,
-        row_digest=content_id(task),
+def _one_release(files: tuple[Path, ...]) -> tuple[Path, ...]:
+    releases = {match.group() if (match := _RELEASE.search(path.name)) else "" for path in files}
+    if len(releases) == 1:
+        return files
+    newest = max(files, key=lambda path: version_key(path.name))
+    raise SourceUnreadable(
+        f"{newest.parent} has several releases of the same tasks"
+        f" ({', '.join(path.name for path in files)})."
+        f" Name one file, for example --data {newest}"
     )

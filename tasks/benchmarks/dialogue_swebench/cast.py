@@ -1,11 +1,9 @@
 """Participants: an agent in a workspace or a model that answers with a patch, and the user."""
 
-from schemas.dialog import Role
-from schemas.errors import ConfigError, UnknownName
 from tasks.benchmarks.dialogue_swebench.issue_user import IssueUser
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, PROMPTS, SETTINGS, revises
 from tasks.benchmarks.dialogue_swebench.stage import PERSONA_TEXT
-from tasks.benchmarks.setting import CastRequest
+from tasks.benchmarks.setting import CastRequest, own_texts
 from tasks.dialogue.engine import Cast
 
 MOST_ROUNDS, MOST_STEPS = 101, 2000
@@ -18,34 +16,22 @@ def cast(request: CastRequest) -> Cast:
     Only the user sees the issue. Neither participant sees the tests or the reference patch.
 
     Raises:
-        UnknownName: The benchmark does not have the setting.
         ConfigError: The setting needs a simulator for the agent, and there is none.
     """
-    if request.setting not in SETTINGS:
-        raise UnknownName(
-            "setting",
-            f"dialogue_swebench.{request.setting}",
-            (f"dialogue_swebench.{name}" for name in SETTINGS),
-        )
     is_alone = request.setting == FIRST_QUERY
-    if request.make_seat is not None and request.simulator is None and not is_alone:
-        raise ConfigError(
-            f"setting dialogue_swebench.{request.setting} has a simulated user. Choose its model by"
-            " `--simulator SPEC`"
-        )
-    opening = next(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
+    model = request.simulator if request.make_subject is None or is_alone else request.user_model
     user = IssueUser(
-        opening=opening,
+        opening=own_texts(request.dialog, request.options)[0],
         persona=dict(request.dialog.labels)[PERSONA_TEXT],
-        model=None if is_alone else request.simulator,
+        model=None if is_alone else model,
         prompts=PROMPTS,
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,
-        ends_with_diff=request.make_seat is None,
+        ends_with_diff=request.make_subject is None,
     )
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=user,
         max_turns=MOST_ROUNDS,
         max_steps=MOST_STEPS,

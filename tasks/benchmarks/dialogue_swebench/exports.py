@@ -4,13 +4,11 @@ Table 1 (agents and their cost), Table 2 (judges compared with people), Table 3 
 message) and Figure 4 (questions and resolved instances).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-from schemas.errors import UsageError
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     JUDGE,
@@ -19,37 +17,31 @@ from tasks.benchmarks.conditions import (
     condition_cells,
     condition_of,
     fits,
+    query_records,
     rows_of,
     without,
 )
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
 from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import rank_accuracy
-from warehouse.connect import Rows, query
+from warehouse.connect import Rows
 from warehouse.kappa import weighted_kappa
-from warehouse.sql_files import read_sql
 
+NAME = "dialogue_swebench"
 _RUBRICS = ("naturalness", "coherence")
 Run = Mapping[str, Any]
 
 
-def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[Run]:
-    """Return the rows of a query. Omit the ids if the query has no parameter for them."""
-    tables = query(
-        home,
-        "select table_name from information_schema.tables"
-        " where table_name = 'dialogue_swebench_agents'",
-    )[1]
-    if not tables:
-        raise UsageError(
-            f"no run of dialogue_swebench is published in {home}. Start one by `parley run"
-            " dialogue_swebench.full`"
-        )
-    statement = read_sql(
-        files("tasks.benchmarks.dialogue_swebench") / "queries" / f"{name}.sql"
-    ).statement
-    names, rows = query(home, statement, {} if run_ids is None else {"run_ids": list(run_ids)})
-    return [dict(zip(names, row, strict=True)) for row in rows]
+def _newest_rows(
+    runs: Iterable[Run], columns: tuple[str, ...], condition: Callable[[Run], Condition]
+) -> Rows:
+    """Return a row for the newest run of each system and condition."""
+    newest: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for run in runs:
+        cells = condition_cells(condition(run))
+        key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
+        newest.setdefault(key, (*(run[name] for name in columns), *cells))
+    return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
 
 
 def agents(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -74,15 +66,9 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
         "steps",
         "usd",
         "n_dialogues",
+        "isolated",
     )
-    newest: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for run in _read(home, "agents", run_ids):
-        cells = condition_cells(_condition(run))
-        key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
-        newest.setdefault(key, (*(run[name] for name in columns), run["isolated"], *cells))
-    return (*columns, "isolated", *CONDITION_COLUMNS), [
-        newest[key] for key in sorted(newest, key=str)
-    ]
+    return _newest_rows(query_records(home, NAME, "agents", run_ids), columns, _condition)
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -98,7 +84,7 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    judged, rated = _read(home, "judged", run_ids), _read(home, "rated")
+    judged, rated = query_records(home, NAME, "judged", run_ids), query_records(home, NAME, "rated")
     columns = (
         *("rubric", "judge", "kappa", "kappa_low", "kappa_high", "n_dialogues"),
         *("rank_accuracy", "n_pairs", "n_pairs_compared", "note"),
@@ -185,7 +171,7 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    runs = _read(home, "resolved", run_ids)
+    runs = query_records(home, NAME, "resolved", run_ids)
     columns = (
         "model",
         "dataset_version",
@@ -250,13 +236,8 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
         "n_resolved",
         "isolated",
     )
-    newest: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for run in _read(home, "resolved", run_ids):
-        if run["n_asks"]:
-            cells = condition_cells(condition_of(run, SETTINGS))
-            key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
-            newest.setdefault(key, (*(run[name] for name in columns), *cells))
-    return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
+    asked = (run for run in query_records(home, NAME, "resolved", run_ids) if run["n_asks"])
+    return _newest_rows(asked, columns, lambda run: condition_of(run, SETTINGS))
 
 
 EXPORTS: Mapping[str, Export] = {

@@ -7,8 +7,8 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
 from schemas.problem import Problem
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
-from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
-from tasks.benchmarks.contract import Due, Played, ScoreRequest, TestRun
+from schemas.verdict import JudgeVerdict, Outcome
+from tasks.benchmarks.contract import Due, Played, ScoreRequest, TestRun, missing_rating
 from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
 from tasks.benchmarks.dialogue_swebench.rubrics import (
     COHERENCE,
@@ -20,7 +20,7 @@ from tasks.benchmarks.dialogue_swebench.rubrics import (
     user_replies,
 )
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, revises
-from tasks.benchmarks.program_runs import final_patch
+from tasks.benchmarks.program_runs import patch_run
 from tasks.benchmarks.setting import Options
 from tasks.dialogue.agents.repository.labels import n_answers
 from tasks.metrics.registry import Metric
@@ -49,21 +49,9 @@ def test_runs(
     An empty list has no verdict.
     """
     assert problem.repo is not None
-    turn, patch = final_patch(episode)
     lists = {FAIL_TO_PASS: problem.repo.fail_to_pass, PASS_TO_PASS: problem.repo.pass_to_pass}
-    return (
-        TestRun(
-            turn=turn,
-            instruction_id="",
-            code=None if episode.stop_reason is StopReason.INFRA else patch,
-            tests=problem.instructions[0].suite.tests,
-            kind="patch",
-            repository=problem.repo,
-            image=image_of(problem.repo.environment),
-            decides={name: tests for name, tests in lists.items() if tests},
-            reference=problem.reference_code,
-        ),
-    )
+    decides = {name: tests for name, tests in lists.items() if tests}
+    return (patch_run(problem, episode, decides, image_of(problem.repo.environment)),)
 
 
 def gold_answer(problem: Problem, turn: int) -> str:
@@ -91,7 +79,6 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 Value = float | UnscoredReason
 Values = Mapping[Metric[..., float], Value]
-_UNSCORED = {reason.value: reason for reason in UnscoredReason}
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
@@ -136,23 +123,16 @@ def _cut_off(episode: Episode) -> UnscoredReason | None:
 
 
 def _resolved(request: ScoreRequest, played: Played) -> Value:
-    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
+    source = UnscoredReason.SOURCE_MISSING
+    missing = worst_of(
+        {played.missing_result(verdict, verdict.turn, source) for verdict in played.verdicts}
+    )
     if missing or not played.verdicts:
         return missing or UnscoredReason.INFRA
     passed = {
         verdict.instruction_id: verdict.outcome is Outcome.PASSED for verdict in played.verdicts
     }
     return resolved(passed.get(FAIL_TO_PASS, True), passed.get(PASS_TO_PASS, True))
-
-
-def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
-    if verdict.outcome is Outcome.UNSCORED:
-        return _UNSCORED.get(
-            verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING
-        )
-    if verdict.outcome is Outcome.INFRA:
-        return UnscoredReason.INFRA
-    return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
 
 
 def _counts(request: ScoreRequest, played: Played) -> Values:
@@ -186,11 +166,7 @@ def _judged_scores(played: Played) -> Values:
 
 def _unscored_reason(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
     return worst_of(
-        {
-            _UNSCORED.get(judgement.unscored_reason or "", UnscoredReason.INFRA)
-            for judgement in judgements
-            if judgement.value is None
-        }
+        {missing_rating(judgement) for judgement in judgements if judgement.value is None}
     )
 
 

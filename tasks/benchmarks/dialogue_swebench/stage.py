@@ -10,15 +10,16 @@ versions, and names the sources of these facts. Instances are identified by the 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog
 from schemas.errors import SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, RepoSnapshot, TestSuite
+from schemas.problem import Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.issue_user import draw_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import (
@@ -29,18 +30,8 @@ from tasks.benchmarks.dialogue_swebench.raw_row import (
     route_of,
 )
 from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
-from tasks.benchmarks.raw_rows import (
-    Fault,
-    Line,
-    is_hub_dataset,
-    parse_object,
-    read_csv,
-    read_hub,
-    read_lines,
-    read_parquet,
-    relative_name,
-)
-from tasks.benchmarks.staging import GradeRoute, Staging
+from tasks.benchmarks.raw_rows import is_hub_dataset, single_file
+from tasks.benchmarks.staging import GradeRoute, RawRow, Staging, dialog_of, question
 
 BENCHMARK_NAME = "dialogue_swebench"
 PERSONA, PERSONA_TEXT, QUERY_SOURCE, REPO = "persona", "persona_text", "query", "repo"
@@ -65,45 +56,25 @@ def stage(source: Path, dataset_version: str) -> Staged:
     Raises:
         SourceUnreadable: There is no such file, or none has a readable row.
     """
-    queries, staging = _queries(source), Staging(BENCHMARK_NAME, dataset_version)
-
-    def add(file: str, rows: Iterable[Line | Fault]) -> None:
-        staging.add_lines(file, rows, lambda row: _make(row, file, dataset_version, queries))
-
-    if is_hub_dataset(source):
-        add(*read_hub(source, COLUMNS))
-    else:
-        for path in _files(source):
-            add(relative_name(path, source), _read(path))
-    staging.require_lines(source, 1)
+    staging = Staging(BENCHMARK_NAME, dataset_version)
+    staging.add_source(source, _files, partial(_make, queries=_queries(source)), COLUMNS)
     return staging.staged()
 
 
 def _files(source: Path) -> tuple[Path, ...]:
-    if source.is_file():
-        if not source.name.endswith(_SUFFIXES):
-            raise SourceUnreadable(
-                f"{source} is not a {', '.join(_SUFFIXES)} file. Name one, or its folder"
-            )
-        return (source,)
-    entries = sorted(source.iterdir()) if source.is_dir() else []
-    files = [
+    if file := single_file(source, _SUFFIXES, "SWE-bench"):
+        return file
+    files = tuple(
         path
-        for path in entries
+        for path in sorted(source.iterdir())
         if path.name.endswith(_SUFFIXES) and path.name not in (QUERIES, "environments.json")
-    ]
+    )
     if not files:
         raise SourceUnreadable(
             f"{source} contains no {', '.join(_SUFFIXES)} file of instances. Name one in"
             " SWE-bench's format, or its folder"
         )
-    return tuple(files)
-
-
-def _read(path: Path) -> Iterator[Line | Fault]:
-    if path.name.endswith(".csv"):
-        return read_csv(path, COLUMNS)
-    return read_parquet(path, COLUMNS) if path.name.endswith(".parquet") else read_lines(path)
+    return files
 
 
 def _queries(source: Path) -> dict[str, str]:
@@ -133,33 +104,26 @@ def _queries(source: Path) -> dict[str, str]:
     return queries
 
 
-def _make(
-    line: Line, file: str, version: str, queries: Mapping[str, str]
-) -> tuple[Problem, list[Dialog]]:
-    instance = parse_row(parse_object(line.content))
-    problem = _problem(instance, version, file, line.number)
-    return problem, [_dialog(instance, problem, queries.get(instance.instance_id))]
+def _make(row: RawRow, queries: Mapping[str, str]) -> tuple[Problem, tuple[Dialog]]:
+    instance = parse_row(row.fields)
+    problem = _problem(instance, row)
+    return problem, (_dialog(instance, problem, queries.get(instance.instance_id)),)
 
 
-def _problem(instance: Instance, version: str, file: str, line: int) -> Problem:
+def _problem(instance: Instance, row: RawRow) -> Problem:
     suite = TestSuite(tests=(*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS), kind="patch")
     route = route_of(instance.repo, instance.version or "", suite.tests, instance.test_cmd or "")
     facts = instance.model_dump(
         exclude={"query", "hints_text", *(() if instance.test_cmd else ("test_cmd",))}
     )
-    return Problem(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=version,
-        problem_id=instance.instance_id,
+    return row.problem(
+        instance.instance_id,
+        instance.problem_statement,
+        suite,
+        instance.patch,
+        content_id(facts),
         level=instance.difficulty or _UNKNOWN,
-        prompt=instance.problem_statement,
-        instructions=(
-            Instruction(instruction_id=BASE_INSTRUCTION, text=instance.title, suite=suite),
-        ),
-        reference_code=instance.patch,
-        source_file=file,
-        source_line=line,
-        row_digest=content_id(facts),
+        title=instance.title,
         repo=RepoSnapshot(
             repo=instance.repo,
             base_commit=instance.base_commit,
@@ -188,25 +152,15 @@ def _dialog(instance: Instance, problem: Problem, stored_query: str | None) -> D
             "title",
         )
     kind, persona = draw_persona(instance.instance_id)
-    return Dialog(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=problem.dataset_version,
-        dialog_id=instance.instance_id,
-        problem_id=instance.instance_id,
-        turns=(
-            Turn(turn=1, role=Role.USER, content=query, instruction_id=BASE_INSTRUCTION),
-            Turn(turn=1, role=Role.ASSISTANT),
-        ),
-        labels=(
-            (PERSONA, kind),
-            (PERSONA_TEXT, persona),
-            (QUERY_SOURCE, source),
-            (DIFFICULTY, problem.level),
-            (REPO, instance.repo),
-        ),
-        row_digest=content_id([problem.row_digest, query, persona]),
-        problem_digest=problem.row_digest,
+    labels = (
+        (PERSONA, kind),
+        (PERSONA_TEXT, persona),
+        (QUERY_SOURCE, source),
+        (DIFFICULTY, problem.level),
+        (REPO, instance.repo),
     )
+    digest = content_id([problem.row_digest, query, persona])
+    return dialog_of(problem, question(1, query), labels, digest=digest)
 
 
 def grade_routes(dataset: str, source: Path | None) -> tuple[GradeRoute, ...] | None:

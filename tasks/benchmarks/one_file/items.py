@@ -8,12 +8,10 @@ from pathlib import Path
 
 from sandbox.workspace.interface import Entry
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StopReason
-from schemas.problem import BASE_INSTRUCTION, Problem, RepoSnapshot
+from schemas.episode import Step, StopReason
+from schemas.problem import RepoSnapshot
 from schemas.run import Limits
 from tasks.benchmarks.advanced import CastRequest
-from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.program_runs import final_patch
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.setting import own_texts
 from tasks.dialogue.agents.repository.labels import ENDED
@@ -215,29 +213,11 @@ class WaitingUser:
 def cast(request: CastRequest) -> Cast:
     """Return a cast of the subject and a user who waits until the subject's work is done."""
     user = WaitingUser(
-        tuple(own_texts(request.dialog, request.options)), request.make_seat is not None
+        tuple(own_texts(request.dialog, request.options)), request.make_subject is not None
     )
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=user,
         max_turns=MOST_ROUNDS,
         max_steps=MOST_STEPS,
-    )
-
-
-def patch_runs(problem: Problem, episode: Episode) -> Sequence[TestRun]:
-    """Return the run of the task's tests on the final patch."""
-    turn, patch = final_patch(episode)
-    tests = problem.instructions[0].suite.tests
-    return (
-        TestRun(
-            turn=turn,
-            instruction_id="",
-            code=None if episode.stop_reason is StopReason.INFRA else patch,
-            tests=tests,
-            kind="patch",
-            repository=problem.repo,
-            decides={BASE_INSTRUCTION: tests},
-            reference=problem.reference_code or None,
-        ),
     )

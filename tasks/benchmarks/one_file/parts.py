@@ -11,10 +11,10 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog, Role
 from schemas.episode import Episode
 from schemas.errors import ConfigError, SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, TestSuite
+from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Problem, TestSuite
 from schemas.score import Score, UnscoredReason, reason_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.advanced import (
@@ -27,21 +27,21 @@ from tasks.benchmarks.contract import (
     ScoreRequest,
     Staged,
     TestRun,
+    missing_rating,
 )
-from tasks.benchmarks.one_file.items import MOST_ROUNDS, patch_runs
+from tasks.benchmarks.one_file.items import MOST_ROUNDS
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository
-from tasks.benchmarks.program_runs import python_program
+from tasks.benchmarks.program_runs import base_program, patch_run
 from tasks.benchmarks.raw_rows import (
     SUFFIXES,
     BadRow,
     Line,
     parse_object,
     read_lines,
-    relative_name,
 )
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.metrics.registry import Metric, metric
@@ -90,15 +90,7 @@ class OneFile:
     def stage(self, source: Path, dataset_version: str) -> Staged:
         """Stage a JSONL file, or all such files of a folder."""
         staging = Staging(self.name, dataset_version)
-        files = _files(source)
-        for path in files:
-            file = relative_name(path, source)
-            staging.add_lines(
-                file,
-                read_lines(path),
-                lambda line, file=file: self._make_rows(line, file, dataset_version),
-            )
-        staging.require_lines(source, len(files))
+        staging.add_source(source, _files, self._make_rows)
         return staging.staged()
 
     def resolve(
@@ -153,13 +145,12 @@ class OneFile:
         item.require(self.agentic, self.has_tests, self.metric is not None)
         return item
 
-    def _make_rows(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
-        row = parse_object(line.content)
-        item = self._item(row, f"{file}:{line.number}")
+    def _make_rows(self, row: RawRow) -> tuple[Problem, list[Dialog]]:
+        item = self._item(row.fields, f"{row.file}:{row.line}")
         messages = item.by_setting(tuple(self.settings))
         reference = item.repository.diff if item.repository else item.reference
         parts = [
-            row,
+            row.fields,
             {name: list(texts) for name, texts in messages.items()},
             list(item.tests),
             reference,
@@ -167,19 +158,13 @@ class OneFile:
         kind = "patch" if item.repository else "statements"
         first = next(iter(messages.values()))[0]
         suite = TestSuite(tests=tuple(item.tests), kind=kind) if item.tests else NO_TESTS
-        problem = Problem(
-            benchmark=self.name,
-            dataset_version=version,
-            problem_id=item.id,
+        problem = row.problem(
+            item.id,
+            first,
+            suite,
+            reference,
+            content_id([*parts, *([asdict(item.repository)] if item.repository else [])]),
             level=item.level,
-            prompt=first,
-            instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=first, suite=suite),),
-            reference_code=reference,
-            source_file=file,
-            source_line=line.number,
-            row_digest=content_id(
-                [*parts, *([asdict(item.repository)] if item.repository else [])]
-            ),
             repo=item.repository.snapshot(item.id, item.tests) if item.repository else None,
         )
         return problem, [
@@ -187,23 +172,12 @@ class OneFile:
         ]
 
     def _dialog(self, problem: Problem, setting: str, texts: Sequence[str]) -> Dialog:
-        turns = [
-            turn
-            for number, text in enumerate(texts, 1)
-            for turn in (
-                Turn(turn=number, role=Role.USER, content=text, instruction_id=BASE_INSTRUCTION),
-                Turn(turn=number, role=Role.ASSISTANT),
-            )
-        ]
-        return Dialog(
-            benchmark=self.name,
-            dataset_version=problem.dataset_version,
-            dialog_id=f"{problem.problem_id}/{setting}",
-            problem_id=problem.problem_id,
-            turns=tuple(turns),
-            labels=((SETTING, setting), (METRIC, self._metric_of(problem).name)),
-            row_digest=content_id([problem.row_digest, setting, list(texts)]),
-            problem_digest=problem.row_digest,
+        return dialog_of(
+            problem,
+            (turn for n, text in enumerate(texts, 1) for turn in question(n, text)),
+            ((SETTING, setting), (METRIC, self._metric_of(problem).name)),
+            f"{problem.problem_id}/{setting}",
+            content_id([problem.row_digest, setting, list(texts)]),
         )
 
     def _metric_of(self, problem: Problem) -> Metric[..., Any]:
@@ -246,29 +220,15 @@ class OneFile:
         self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
     ) -> Sequence[TestRun]:
         """Return the tests of the last answer's program. Empty if the task has no tests."""
-        if self.agentic:
-            return patch_runs(problem, episode)
         suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
+        if self.agentic:
+            return (patch_run(problem, episode, {BASE_INSTRUCTION: suite.tests}),)
         answer = episode.answer(turn)
         if suite == NO_TESTS:
             return ()
-        program = (
-            None
-            if answer is None
-            else python_program(answer, options, problem.reference_code, suite.tests)
-        )
-        code, is_readable = (None, True) if program is None else (program.code, program.is_readable)
+        program = None if answer is None else base_program(problem, answer, options)
         reference = problem.reference_code or None
-        return (
-            TestRun(
-                turn,
-                BASE_INSTRUCTION,
-                code,
-                suite.tests,
-                reference=reference,
-                is_readable=is_readable,
-            ),
-        )
+        return (TestRun.of(turn, BASE_INSTRUCTION, program, suite.tests, reference=reference),)
 
     def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
         """Return the judge run of the last answer."""
@@ -316,7 +276,7 @@ class OneFile:
                 return (
                     judged_rating(judgement.value)
                     if judgement.value is not None
-                    else UnscoredReason(judgement.unscored_reason or "infra")
+                    else missing_rating(judgement)
                 )
             return missing
         if answer is None:

@@ -8,8 +8,7 @@ from functools import partial
 
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step
-from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks.setting import CastRequest
+from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivery_of
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
@@ -24,8 +23,8 @@ from tasks.benchmarks.talk2code.settings import (
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
-from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
-from tasks.dialogue.scripted_user import PartlyScripted, ScriptedUser
+from tasks.dialogue.chat_subject import PartlyScripted
+from tasks.dialogue.engine import Cast, Participant, Stop, Transcript
 from tasks.language.prompt import fill
 
 
@@ -36,30 +35,18 @@ def cast(request: CastRequest) -> Cast:
     tests or the reference.
 
     Raises:
-        UnknownName: the benchmark has no such setting.
         ConfigError: the setting is interactive, and the run has no simulator.
     """
-    if request.setting not in SETTINGS:
-        raise UnknownName(
-            "setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS)
-        )
     if request.setting in (DIRECT, DIRECT_JUDGED):
-        subject = InstructedSeat(
-            request.subject_seat(HistoryPolicy.REFERENCE),
+        subject = InstructedSubject(
+            request.subject_participant(HistoryPolicy.REFERENCE),
             instruction(request.dialog, PROMPTS["direct"]),
         )
-        return _scripted(request.dialog, subject)
-    if is_interactive(request.setting):
+    elif is_interactive(request.setting):
         return _interactive(request)
-    return _scripted(
-        request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
-    )
-
-
-def _scripted(dialog: Dialog, subject: Seat) -> Cast:
-    texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
-    # One more than the number of texts, so that the user ends the dialogue, not the limit.
-    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+    else:
+        subject = PartlyScripted(request.subject_participant(), golden_answers(request.dialog))
+    return scripted_cast(subject, own_texts(request.dialog, request.options))
 
 
 def _interactive(request: CastRequest) -> Cast:
@@ -68,11 +55,6 @@ def _interactive(request: CastRequest) -> Cast:
     The golden dialogue provides the first message and the persona. Only the simulator gets the
     problem and the reference.
     """
-    if request.simulator is None:
-        raise ConfigError(
-            f"setting talk2code.{request.setting} has a simulated user: name its model by"
-            " `--simulator SPEC`"
-        )
     labels, turns = dict(request.dialog.labels), turns_of(request.options)
     language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
     opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)
@@ -80,7 +62,7 @@ def _interactive(request: CastRequest) -> Cast:
     task = instruction(request.dialog, INTERACTIVE_PROMPTS["interactive"], turns=str(turns))
     user = PersonaUser(
         opening=opening.content or "",
-        model=request.simulator,
+        model=request.user_model,
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         prompt=partial(simulator_prompt, labels),
         retry_prompt=INTERACTIVE_PROMPTS["simulator_again"],
@@ -95,7 +77,9 @@ def _interactive(request: CastRequest) -> Cast:
     )
     # One more than the model's replies, so that the user ends the dialogue, not the limit.
     return Cast(
-        subject=InstructedSeat(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
+        subject=InstructedSubject(alone.subject_participant(), task),
+        counterpart=user,
+        max_turns=turns + 1,
     )
 
 
@@ -127,20 +111,20 @@ def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
 
 
 @dataclass(frozen=True)
-class InstructedSeat:
+class InstructedSubject:
     """Participant that gets an instruction, which the other participant does not see."""
 
-    seat: Seat
+    participant: Participant
     text: str
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Let `seat` speak on the transcript with the instruction as the first system message.
+        """Let `participant` speak with the instruction as the first system message.
 
-        Exceptions that `seat` raises are not caught.
+        Exceptions that `participant` raises are not caught.
         """
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
         dialog = transcript.dialog.model_copy(
             update={"turns": (instruction, *transcript.dialog.turns)}
         )
-        return await self.seat.speak(replace(transcript, dialog=dialog))
+        return await self.participant.speak(replace(transcript, dialog=dialog))

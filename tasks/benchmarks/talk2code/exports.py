@@ -1,12 +1,10 @@
 """Exports of the paper's Table 1 and Figure 4: code quality, experience, entities and meaning."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from schemas.dialog import ExpertiseLevel
-from schemas.errors import UsageError
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     JUDGE,
@@ -15,13 +13,14 @@ from tasks.benchmarks.conditions import (
     condition_cells,
     condition_of,
     fits,
+    not_published,
+    query_records,
     rows_of,
     without,
 )
 from tasks.benchmarks.results import Export
 from tasks.benchmarks.talk2code.settings import SETTINGS
-from warehouse.connect import Rows, query
-from warehouse.sql_files import read_sql
+from warehouse.connect import Rows
 
 _CODE = ("tp", "sr")
 _DIALOGUE_FIGURES = (
@@ -76,14 +75,9 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    names, query_rows = _query(home, run_ids, "figures")
-    runs = [dict(zip(names, row, strict=True)) for row in query_rows]
+    runs = query_records(home, "talk2code", "figures", run_ids)
     if not runs:
-        raise UsageError(
-            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING "
-            "--model SPEC`"
-            " publishes one"
-        )
+        raise not_published(home, "talk2code")
     return COLUMNS, list(_rows(runs))
 
 
@@ -180,11 +174,9 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    names, query_rows = _query(home, run_ids, "turns")
-    records = [dict(zip(names, row, strict=True)) for row in query_rows]
     newest: dict[tuple[object, ...], str] = {}
     rows: list[tuple[object, ...]] = []
-    for record in records:
+    for record in query_records(home, "talk2code", "turns", run_ids):
         track = _GOLDEN if record["setting"].startswith(f"talk2code.{_GOLDEN}") else "interactive"
         cells = condition_cells(condition_of(record, SETTINGS))
         model = REFERENCE_ROW if track == _GOLDEN else record["model"]
@@ -199,21 +191,6 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
         rows,
         key=lambda row: (order[str(row[0])], row[1] == REFERENCE_ROW, str(row[1]), row[-1], row[4]),
     )
-
-
-def _query(home: Path, run_ids: Sequence[str], name: str) -> Rows:
-    tables = query(
-        home,
-        "select table_name from information_schema.tables where table_name = 'talk2code_levels'",
-    )[1]
-    if not tables:
-        raise UsageError(
-            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING "
-            "--model SPEC`"
-            " publishes one"
-        )
-    statement = read_sql(files("tasks.benchmarks.talk2code") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
 
 
 EXPORTS: Mapping[str, Export] = {

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -115,11 +115,10 @@ def _blocks(answer: str, language: Language) -> Iterator[str]:
 
 def case_runs(
     turn: int,
-    code: str | None,
+    program: ExtractedCode | None,
     cases: tuple[str, ...],
     language: Language,
     reference: str | None = None,
-    is_readable: bool = True,
 ) -> tuple[TestRun, ...]:
     """Return the test runs that decide each case separately.
 
@@ -129,29 +128,19 @@ def case_runs(
     """
     if language.kind == "asserts":
         return (
-            TestRun(
-                turn,
-                BASE_INSTRUCTION,
-                code,
-                cases,
-                language.kind,
-                reference=reference,
-                is_readable=is_readable,
-            ),
+            TestRun.of(turn, BASE_INSTRUCTION, program, cases, language.kind, reference=reference),
         )
-    program, reference_program = (
-        text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text)
-        for text in (code, reference)
-    )
+    if language.kind == "java":
+        reference = reference and _PUBLIC_TYPE.sub("", reference)
+        program = program and replace(program, code=_PUBLIC_TYPE.sub("", program.code))
     return tuple(
-        TestRun(
+        TestRun.of(
             turn,
             f"case {number}",
             program,
             (_program_end(case, language),),
             language.kind,
-            reference=reference_program,
-            is_readable=is_readable,
+            reference=reference,
         )
         for number, case in enumerate(cases, 1)
     )

@@ -16,6 +16,7 @@ from tasks.benchmarks.talk2code.languages import (
 )
 from tasks.benchmarks.talk2code.settings import is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE
+from tasks.language.markdown_code import ExtractedCode
 
 
 def test_runs(
@@ -28,17 +29,13 @@ def test_runs(
     suite = problem.instructions[0].suite
     language = LANGUAGE_OF[suite.kind]
     if is_interactive(episode.setting):
-        return case_runs(
-            *delivery(dialog, episode, options), suite.tests, language, problem.reference_code
-        )
-    turn = last_round(dialog)
-    answer = episode.answer(turn)
-    if answer is None:
-        return case_runs(turn, None, suite.tests, language, problem.reference_code)
-    program = program_of(answer, language, dict(dialog.labels)[ENTRY_POINT], options)
-    return case_runs(
-        turn, program.code, suite.tests, language, problem.reference_code, program.is_readable
-    )
+        turn, code = delivery(dialog, episode, options)
+        program = None if code is None else ExtractedCode(code)
+    else:
+        turn = last_round(dialog)
+        answer, entry_point = episode.answer(turn), dict(dialog.labels)[ENTRY_POINT]
+        program = None if answer is None else program_of(answer, language, entry_point, options)
+    return case_runs(turn, program, suite.tests, language, problem.reference_code)
 
 
 def delivery(dialog: Dialog, episode: Episode, options: Options) -> tuple[int, str | None]:

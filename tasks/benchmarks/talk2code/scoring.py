@@ -6,7 +6,7 @@ from schemas.dialog import Dialog, Role
 from schemas.episode import StopReason
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
-from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.measures.alignment import (
@@ -161,7 +161,9 @@ def _code(request: ScoreRequest, played: Played) -> Values:
     n_cases = len(request.problem.instructions[0].suite.tests)
     if is_interactive(request.setting) and _has_no_replies_left(request, played):
         return {metric: metric(0, n_cases) for metric in CODE}
-    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
+    missing = worst_of(
+        {played.missing_result(verdict, verdict.turn) for verdict in played.verdicts}
+    )
     if missing or not played.verdicts:
         return dict.fromkeys(CODE, missing or UnscoredReason.INFRA)
     n_passed = sum(
@@ -183,14 +185,6 @@ def _n_passed(verdict: TestVerdict, n_cases: int) -> int:
     return n_cases if verdict.outcome is Outcome.PASSED else verdict.n_passed or 0
 
 
-def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
-    if verdict.outcome is Outcome.UNSCORED:
-        return UnscoredReason.TOOLCHAIN_MISSING
-    if verdict.outcome is Outcome.INFRA:
-        return UnscoredReason.INFRA
-    return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
-
-
 def _experience(judgements: Sequence[JudgeVerdict]) -> Values:
     judgement_by_dimension = {
         judgement.dimension: judgement
@@ -208,8 +202,7 @@ def _experience(judgements: Sequence[JudgeVerdict]) -> Values:
 
 def _rating(judgement: JudgeVerdict | None) -> Value:
     if judgement is None or judgement.value is None:
-        reason = None if judgement is None else judgement.unscored_reason
-        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
+        return missing_rating(judgement)
     return RATINGS[judgement.dimension](judgement.value)
 
 
@@ -262,6 +255,5 @@ def _level(played: Played) -> Value:
         (judgement for judgement in played.judgements if judgement.rubric == USER_LEVEL.name), None
     )
     if verdict is None or verdict.label is None:
-        reason = None if verdict is None else verdict.unscored_reason
-        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
+        return missing_rating(verdict)
     return level_kept(verdict.label, dict(played.dialog.labels)[LEVEL])

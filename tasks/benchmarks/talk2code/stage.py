@@ -4,23 +4,16 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, ExpertiseLevel, Persona, Role, Turn
 from schemas.errors import SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.problem import BASE_INSTRUCTION, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import (
-    SUFFIXES,
-    BadRow,
-    Line,
-    parse_object,
-    read_lines,
-    relative_name,
-)
-from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Line, parse_object, read_lines
+from tasks.benchmarks.staging import RawRow, Staging, dialog_of
 from tasks.benchmarks.talk2code.construction.humaneval import number_of
 from tasks.benchmarks.talk2code.construction.seed import Seed, python_reference_of, seed_of
 from tasks.benchmarks.talk2code.languages import LANGUAGES
@@ -50,21 +43,14 @@ TRAIT = "persona."
 def stage(source: Path, dataset_version: str) -> Staged:
     """Stage a file of tasks, or all files of a folder.
 
-    HumanEval's tasks are sorted by number, so that all languages of a task are adjacent. An input
-    row is a line that is not blank, or a fault that ends a file. Each is staged or quarantined.
+    HumanEval's tasks are sorted by number, so that all languages of a task are adjacent.
 
     Raises:
         SourceUnreadable: the file does not exist, no row is readable, or a persona file is invalid.
     """
-    files, personas = _task_files(source), personas_of(source)
-    rows, staging = (
-        _Rows(dataset_version, personas, _python_references(files)),
-        Staging(BENCHMARK_NAME, dataset_version),
-    )
-    for path in files:
-        file = relative_name(path, source)
-        staging.add_lines(file, read_lines(path), lambda line, file=file: rows.make(line, file))
-    staging.require_lines(source, len(files))
+    files, staging = _task_files(source), Staging(BENCHMARK_NAME, dataset_version)
+    make = partial(_make, personas=personas_of(source), python_references=_python_references(files))
+    staging.add_source(source, lambda _: files, make)
     staged = staging.staged()
     return replace(
         staged, problems=sorted(staged.problems, key=lambda problem: _sort_key(problem.problem_id))
@@ -119,79 +105,51 @@ def _python_references(files: Iterable[Path]) -> dict[int, str]:
     return references
 
 
-class _Rows:
-    """Converter of rows to problems and dialogs."""
+def _make(
+    row: RawRow, personas: Mapping[str, Persona], python_references: dict[int, str]
+) -> tuple[Problem, list[Dialog]]:
+    """Return the problem and dialogs of a row. Raises BadRow if it cannot be staged."""
+    task = seed_of(row.fields, python_references) or parse_row(row.fields)
+    problem = _problem(task, row)
+    if isinstance(task, RawTask):
+        dialogs = [
+            _dialog(task, dialogue, problem, _persona(task, dialogue, personas))
+            for dialogue in task.dialogues
+        ]
+    else:
+        dialogs = [_open_dialog(task, problem, persona) for persona in personas.values()]
+    names = [dialog.dialog_id for dialog in dialogs]
+    if len(set(names)) < len(names):
+        raise BadRow("duplicate_dialogue", f"{task.task_id} has two dialogues with one persona")
+    return problem, dialogs
 
-    def __init__(
-        self,
-        dataset_version: str,
-        personas: Mapping[str, Persona],
-        python_references: dict[int, str],
-    ) -> None:
-        self._version, self._personas, self._python_references = (
-            dataset_version,
-            personas,
-            python_references,
+
+def _persona(task: RawTask, dialogue: RawDialogue, personas: Mapping[str, Persona]) -> Persona:
+    if dialogue.persona not in personas:
+        names = ", ".join(sorted(personas))
+        raise BadRow(
+            "unknown_persona",
+            f"{dialogue.persona!r} is no persona ({names}): add its file to `personas`",
         )
-
-    def make(self, line: Line, file: str) -> tuple[Problem, list[Dialog]]:
-        """Return the problem and dialogs of a row. Raises BadRow if it cannot be staged."""
-        raw = parse_object(line.content)
-        task = seed_of(raw, self._python_references) or parse_row(raw)
-        problem = _problem(task, raw, self._version, file, line.number)
-        if isinstance(task, RawTask):
-            dialogs = [
-                _dialog(task, dialogue, problem, self._persona(task, dialogue))
-                for dialogue in task.dialogues
-            ]
-        else:
-            dialogs = [_open_dialog(task, problem, persona) for persona in self._personas.values()]
-        names = [dialog.dialog_id for dialog in dialogs]
-        if len(set(names)) < len(names):
-            raise BadRow("duplicate_dialogue", f"{task.task_id} has two dialogues with one persona")
-        return problem, dialogs
-
-    def _persona(self, task: RawTask, dialogue: RawDialogue) -> Persona:
-        if dialogue.persona not in self._personas:
-            names = ", ".join(sorted(self._personas))
-            raise BadRow(
-                "unknown_persona",
-                f"{dialogue.persona!r} is no persona ({names}): add its file to `personas`",
-            )
-        if fault := disclosure_fault(task, dialogue):
-            raise BadRow("misplaced_code", f"the dialogue with {dialogue.persona}: {fault}")
-        return self._personas[dialogue.persona]
+    if fault := disclosure_fault(task, dialogue):
+        raise BadRow("misplaced_code", f"the dialogue with {dialogue.persona}: {fault}")
+    return personas[dialogue.persona]
 
 
-def _problem(task: TaskText, raw: Mapping[str, Any], version: str, file: str, line: int) -> Problem:
-    suite = TestSuite(tests=tuple(task.tests), kind=LANGUAGES[task.language].kind)
-    return Problem(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=version,
-        problem_id=task.task_id,
+def _problem(task: TaskText, row: RawRow) -> Problem:
+    own = {
+        name: value
+        for name, value in row.fields.items()
+        if name not in ("dialogues", REFERENCE_ENTITIES)
+    }
+    return row.problem(
+        task.task_id,
+        task.problem,
+        TestSuite(tests=tuple(task.tests), kind=LANGUAGES[task.language].kind),
+        task.reference,
+        row.digest(own),
         level=task.source,
-        prompt=task.problem,
-        instructions=(
-            Instruction(instruction_id=BASE_INSTRUCTION, text=task.problem, suite=suite),
-        ),
-        reference_code=task.reference,
-        source_file=file,
-        source_line=line,
-        row_digest=_digest(
-            {
-                name: value
-                for name, value in raw.items()
-                if name not in ("dialogues", REFERENCE_ENTITIES)
-            }
-        ),
     )
-
-
-def _digest(raw: object) -> str:
-    try:
-        return content_id(raw)
-    except (ValueError, RecursionError) as fault:
-        raise BadRow("wrong_type", str(fault)) from None
 
 
 def _dialog(task: RawTask, dialogue: RawDialogue, problem: Problem, persona: Persona) -> Dialog:
@@ -224,15 +182,12 @@ def _with_persona(
         (ENTRY_POINT, task.entry_point),
         *((f"{TRAIT}{name}", text) for name, text in persona.traits),
     )
-    return Dialog(
-        benchmark=BENCHMARK_NAME,
-        dataset_version=problem.dataset_version,
-        dialog_id=f"{task.task_id}/{persona.level.value}/{persona.persona_id}",
-        problem_id=problem.problem_id,
-        turns=turns,
-        labels=(*own_labels, *labels),
-        row_digest=content_id([problem.row_digest, persona, messages]),
-        problem_digest=problem.row_digest,
+    return dialog_of(
+        problem,
+        turns,
+        (*own_labels, *labels),
+        f"{task.task_id}/{persona.level.value}/{persona.persona_id}",
+        content_id([problem.row_digest, persona, messages]),
     )
 
 

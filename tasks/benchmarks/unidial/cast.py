@@ -3,25 +3,21 @@
 Each dialogue determines if the model sees golden answers or its own.
 """
 
-from schemas.dialog import Dialog, HistoryPolicy, Role
-from tasks.benchmarks.setting import CastRequest, Options
+from schemas.dialog import Dialog, HistoryPolicy
+from tasks.benchmarks.setting import MOST_STEPS, CastRequest, Options, own_texts, scripted_cast
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
 from tasks.dialogue.engine import Cast
-from tasks.dialogue.scripted_user import ScriptedUser
 
-MOST_STEPS, STEPS_A_MESSAGE = 100, 2
-"""Step limit of an agent, and its increase per message of a long context."""
+STEPS_A_MESSAGE = 2
+"""Increase of an agent's step limit per message of a long context."""
 
 
 def cast(request: CastRequest) -> Cast:
     """Return the participants of one dialogue."""
-    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
-    return Cast(
-        subject=request.subject_seat(history_of(request.dialog, request.options)),
-        counterpart=ScriptedUser(texts),
-        # One more turn than texts, so that the user ends the dialogue and not the limit.
-        max_turns=len(texts) + 1,
-        max_steps=MOST_STEPS + STEPS_A_MESSAGE * request.dialog.context_turns,
+    return scripted_cast(
+        request.subject_participant(history_of(request.dialog, request.options)),
+        own_texts(request.dialog, request.options),
+        MOST_STEPS + STEPS_A_MESSAGE * request.dialog.context_turns,
     )
 
 

@@ -3,13 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from schemas.errors import UsageError
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     Condition,
@@ -17,14 +15,14 @@ from tasks.benchmarks.conditions import (
     condition_cells,
     condition_of,
     fits,
+    query_rows,
     rows_of,
     without,
 )
 from tasks.benchmarks.results import Export
 from tasks.benchmarks.unidial.convert import NAME
 from tasks.benchmarks.unidial.settings import SETTINGS
-from warehouse.connect import Rows, query
-from warehouse.sql_files import read_sql
+from warehouse.connect import Rows
 
 COLUMNS = (
     *("dataset", "dataset_version", "turn_stat", "dialog_stat", "dataset_level"),
@@ -53,7 +51,7 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of a model is published.
     """
-    result_rows = _result_rows(home, "figures", run_ids)
+    _, result_rows = query_rows(home, NAME, "figures", run_ids)
     rows: list[tuple[object, ...]] = []
     for pooled, pooling_rows in groupby(result_rows, key=lambda row: row[:5]):
         runs = [
@@ -84,7 +82,7 @@ def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of a model is published.
     """
-    result_rows = _result_rows(home, "agents", run_ids)
+    _, result_rows = query_rows(home, NAME, "agents", run_ids)
     names = _agent_names({row[6:8] for row in result_rows if row[6] is not None})
     conditions: dict[tuple[object, ...], Condition] = {}
     means: dict[tuple[object, ...], dict[object, float]] = {}
@@ -124,9 +122,8 @@ def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of a model is published.
     """
-    _require_runs(home)
     runs = chosen_runs(home, NAME, run_ids, SETTINGS)
-    names, result_rows = _query_result(home, "multi_if", tuple(runs))
+    names, result_rows = query_rows(home, NAME, "multi_if", tuple(runs))
     added = tuple(index for index, name in enumerate(CONDITION_COLUMNS) if name not in names)
     cells = {run_id: condition_cells(condition) for run_id, condition in runs.items()}
     return (*names, *(CONDITION_COLUMNS[index] for index in added)), [
@@ -148,26 +145,6 @@ def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str]
         (name, variant): f"{name} {variant}" if name in several else name
         for name, variant in sorted(agents)
     }
-
-
-def _result_rows(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
-    return _query_result(home, name, run_ids)[1]
-
-
-def _query_result(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    _require_runs(home)
-    statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
-
-
-def _require_runs(home: Path) -> None:
-    if not query(
-        home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'"
-    )[1]:
-        raise UsageError(
-            f"no run of unidial is published in {home}. "
-            "`parley run unidial.DATASET --model SPEC` creates one"
-        )
 
 
 EXPORTS = {

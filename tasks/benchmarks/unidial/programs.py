@@ -15,7 +15,7 @@ from sandbox.judging.runners.python_tests import method_names
 from schemas.dialog import Dialog, MetricSpec, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem, SuiteKind
-from schemas.score import UnscoredReason, reason_of
+from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
 from tasks.benchmarks.program_runs import reads_markdown
@@ -160,15 +160,8 @@ def _test_run(
 ) -> TestRun:
     reference = _code(gold_answer(problem, turn)) or None
     program = None if answer is None else _program(answer, tests, reference or "", options)
-    return TestRun(
-        turn,
-        tests.name,
-        None if program is None else program.code,
-        tests.tests,
-        tests.kind,
-        tests.entry_point,
-        reference=reference,
-        is_readable=program is None or program.is_readable,
+    return TestRun.of(
+        turn, tests.name, program, tests.tests, tests.kind, tests.entry_point, reference
     )
 
 
@@ -200,13 +193,9 @@ def test_share(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
         ),
         None,
     )
-    if verdict is None or verdict.outcome is Outcome.INFRA:
+    if verdict is None:
         return UnscoredReason.INFRA
-    if verdict.outcome is Outcome.UNSCORED:
-        return UnscoredReason.TOOLCHAIN_MISSING
-    if verdict.outcome is Outcome.ERROR:
-        return reason_of(played.episode, turn.turn)
-    return unit_tests(*_counted(verdict))
+    return played.missing_result(verdict, turn.turn) or unit_tests(*_counted(verdict))
 
 
 def _counted(verdict: TestVerdict) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast
 
 from schemas.dialog import Dialog, MetricSpec, Turn
 from schemas.score import Score, UnscoredReason, reason_of
-from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, label_of
 from tasks.benchmarks.unidial.programs import is_tested, numbered_metrics, test_share
@@ -158,7 +158,6 @@ def _rating(played: Played, turn: Turn, rubric: str) -> Value:
         None,
     )
     if judged is None or judged.value is None:
-        reason = None if judged is None else judged.unscored_reason
-        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
+        return missing_rating(judged)
     scale = scale_of(rubric)
     return llm_judge(judged.value, scale.worst, scale.best)

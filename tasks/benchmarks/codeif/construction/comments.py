@@ -45,7 +45,7 @@ def read_comments(
     """
     texts: list[str] = []
     bad_rows: list[QuarantinedRow] = []
-    paths = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
+    paths = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else ()
     for path in paths:
         name = relative_name(path, source)
         for line in read_lines(path):

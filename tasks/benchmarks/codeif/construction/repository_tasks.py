@@ -27,7 +27,7 @@ from tasks.benchmarks.codeif.construction.base_task import (
 )
 from tasks.benchmarks.codeif.construction.building import REJECTED, rejection_row, review
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
-from tasks.benchmarks.codeif.repositories.repository import (
+from tasks.benchmarks.codeif.repository import (
     CONSTRUCTION_REPOSITORIES,
     LIMITS,
     RAW_ROW,

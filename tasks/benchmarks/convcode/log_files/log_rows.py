@@ -4,24 +4,20 @@ Error messages name file and line.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from schemas.errors import SourceUnreadable
 from schemas.feedback import Feedback
 from tasks.benchmarks.convcode.prompts import NO_SYNTAX_ERRORS
-from tasks.benchmarks.convcode.raw_row import RAW
-from tasks.benchmarks.raw_rows import BadRow, Fault, Text, parse_object, read_lines, validated
+from tasks.benchmarks.raw_rows import RawModel, Text, read_models
 
 
-class FirstAnswer(BaseModel):
+class FirstAnswer(RawModel):
     """Row of the first answers (turn 0)."""
-
-    model_config = RAW
 
     task_id: Text
     solution: str
@@ -67,15 +63,11 @@ class LogRow(FirstAnswer):
         )
 
 
-class _Result(BaseModel):
-    model_config = RAW
-
+class _Result(RawModel):
     status: Literal["pass", "fail", "timeout"]
 
 
-class _Results(BaseModel):
-    model_config = RAW
-
+class _Results(RawModel):
     eval: dict[str, list[_Result]]
 
 
@@ -98,7 +90,7 @@ def read_rows(path: Path, kind: type[Row]) -> dict[str, Placed[Row]]:
             line.
     """
     rows: dict[str, Placed[Row]] = {}
-    for placed in _rows(path, kind):
+    for placed in (Placed(place, row) for place, row in read_models(path, kind)):
         first = rows.setdefault(placed.row.task_id, placed)
         if first is not placed:
             raise SourceUnreadable(
@@ -106,19 +98,6 @@ def read_rows(path: Path, kind: type[Row]) -> dict[str, Placed[Row]]:
                 "Remove one of them"
             )
     return rows
-
-
-def _rows(path: Path, kind: type[Row]) -> Iterator[Placed[Row]]:
-    for line in read_lines(path):
-        place = f"{path}:{line.number}"
-        if isinstance(line, Fault):
-            raise SourceUnreadable(f"{place}: {line.reason}: {line.detail}")
-        try:
-            yield Placed(place, validated(kind, parse_object(line.content)))
-        except BadRow as bad:
-            raise SourceUnreadable(
-                f"{place}: {bad.reason}: {bad.detail}. Fetch the log again, or rebuild it"
-            ) from None
 
 
 def read_passed(path: Path) -> dict[str, bool]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog
 from schemas.errors import SourceUnreadable
 from schemas.feedback import FeedbackSetting, VerbalFeedback
-from schemas.problem import BASE_INSTRUCTION, Problem
+from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, eval_file, find_logs
 from tasks.benchmarks.convcode.log_files.log_rows import (
     FirstAnswer,
@@ -19,6 +19,7 @@ from tasks.benchmarks.convcode.log_files.log_rows import (
 )
 from tasks.benchmarks.convcode.prompts import compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
+from tasks.benchmarks.staging import dialog_of, question
 
 EXTRA_CALLS = 3
 """Maximum difference between a row's `iteration` and the turn of its file.
@@ -267,16 +268,10 @@ def _dialog(
     Its digest covers the log, not the wording of the message.
     """
     labels = (("iteration", str(turn)), *labels)
-    return Dialog(
-        benchmark=problem.benchmark,
-        dataset_version=problem.dataset_version,
-        dialog_id=f"{problem.problem_id}#{dict(labels)['setting']}#{turn}",
-        problem_id=problem.problem_id,
-        turns=(
-            Turn(turn=1, role=Role.USER, content=message, instruction_id=BASE_INSTRUCTION),
-            Turn(turn=1, role=Role.ASSISTANT),
-        ),
-        labels=labels,
-        row_digest=content_id((problem.row_digest, labels, logged)),
-        problem_digest=problem.row_digest,
+    return dialog_of(
+        problem,
+        question(1, message),
+        labels,
+        f"{problem.problem_id}#{dict(labels)['setting']}#{turn}",
+        content_id((problem.row_digest, labels, logged)),
     )

@@ -20,7 +20,7 @@ from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.score import UnscoredReason, worst_of
 from schemas.verdict import JudgeVerdict
-from tasks.benchmarks.contract import Played, ScoreRequest
+from tasks.benchmarks.contract import Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.options import (
     ENTITY_SOURCE,
@@ -158,8 +158,7 @@ def _judged_sets(
         if turn in replies and not replies[turn].strip():
             sets[turn] = frozenset()
         elif judgement is None or judgement.answer_json is None:
-            reason = None if judgement is None else judgement.unscored_reason
-            missing.add(UnscoredReason.INFRA if reason is None else UnscoredReason(reason))
+            missing.add(missing_rating(judgement))
         else:
             sets[turn] = entity_set(Entities.model_validate_json(judgement.answer_json).entities)
     return worst_of(missing) or sets

@@ -103,7 +103,7 @@ def test_nothing_that_decides_an_answer_is_shown_to_the_model() -> None:
 
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"codeif\.static"):
-        play({"history": "on_policy"}, setting="nosuch")
+        BENCHMARK.setting("nosuch")
 
 
 @pytest.mark.parametrize("option", ["history", "answer_cleanup"])

@@ -18,7 +18,7 @@ import pytest
 from schemas.errors import SourceUnreadable, UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repositories.projects import (
+from tasks.benchmarks.codeif.projects import (
     LAYOUT,
     PYTEST,
     Project,
@@ -26,8 +26,8 @@ from tasks.benchmarks.codeif.repositories.projects import (
     projects,
     with_listing,
 )
-from tasks.benchmarks.codeif.repositories.repository import project_of
-from tasks.benchmarks.codeif.repositories.requirements import requirements_of
+from tasks.benchmarks.codeif.repository import project_of
+from tasks.benchmarks.codeif.requirements import requirements_of
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tests.fixtures.git_host import commit, git_host, mirrored
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks

@@ -9,8 +9,7 @@ import pytest
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.recording import import_recording, recorded_data
-from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
+from tasks.benchmarks.codeif.recording import LEVEL_1, import_recording, recorded_data
 from tasks.language.recorded_model import RecordedAnswer
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 

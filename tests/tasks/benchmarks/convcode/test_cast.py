@@ -1,4 +1,4 @@
-"""Settings, options and seats: which there are, what they need, and what a static dialog asks."""
+"""Settings, options and participants: which there are, what they need, and what a static dialog asks."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from tests.tasks.benchmarks.convcode.spoken import (
     fenced,
     recorded,
 )
-from tests.tasks.dialogue.feedback_seats import report_of
+from tests.tasks.dialogue.feedback_participants import report_of
 
 NINE = (
     "live[f_c]", "live[f_c,f_v]", "live[f_c,f_v*]",
@@ -129,12 +129,9 @@ def test_rounds_that_are_scored(setting: str, turns: str | None, rounds: int) ->
     assert BENCHMARK.due(setting, {"turns": turns} if turns else {}, DIALOG).rounds == rounds
 
 
-def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
-    subject = recorded(tmp_path, "s", {1: "x"})
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"convcode\.live\[f_c,f_e\*,f_v\]"):
-        BENCHMARK.play.cast(
-            CastRequest("live", {}, PROBLEM, DIALOG, subject, None, Sampling(), Reports())
-        )
+        BENCHMARK.setting("live")
 
 
 def test_ten_rounds_of_feedback_are_the_most(tmp_path: Path) -> None:
