@@ -14,7 +14,7 @@ from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.setting import CastRequest
-from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import AgentRequest, MakeSubject
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
@@ -193,9 +193,9 @@ async def _play_with_agent(
     spec = context.spec
     subject = ReplayedModel(run.model(context.subject, SUBJECT), calls)
     try:
-        async with _begun(run, spec, subject, opening) as make_seat:
+        async with _begun(run, spec, subject, opening) as make_subject:
             return await play_dialogue(
-                opening, _cast(run, context, opening, programs, calls, subject, make_seat), keep
+                opening, _cast(run, context, opening, programs, calls, subject, make_subject), keep
             )
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
@@ -203,7 +203,7 @@ async def _play_with_agent(
 
 def _begun(
     run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
-) -> AbstractAsyncContextManager[MakeSeat | None]:
+) -> AbstractAsyncContextManager[MakeSubject | None]:
     """Return a context manager that starts the run's agent.
 
     The context manager yields None if a bare chat model is the subject.
@@ -233,7 +233,7 @@ def _cast(
     programs: ProgramRunner,
     calls: EpisodeCalls,
     subject: ChatModel,
-    make_seat: MakeSeat | None,
+    make_subject: MakeSubject | None,
 ) -> Cast:
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
@@ -251,7 +251,7 @@ def _cast(
         embedder=run.vectors,
         workspaces=run.workspaces,
         simulator_sampling=spec.simulator_sampling,
-        make_seat=make_seat,
+        make_subject=make_subject,
     )
     return benchmark.play.cast(request)
 

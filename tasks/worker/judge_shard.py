@@ -10,9 +10,8 @@ from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
-from tasks.language.chat_model import ChatModel, ChatRequest
+from tasks.language.chat_model import ChatModel, ChatRequest, ignore_send
 from tasks.language.opening import open_model, profile_of
-from tasks.language.sends import ignore_send
 from tasks.storage.journaling.segments import Form
 from tasks.storage.ledger import SendLog
 from tasks.storage.paid_calls import Calls
