@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+from flows.night.preflight.checks import skipped_line
 from flows.night.preflight.dry_run import Estimate, estimate
 from flows.night.preflight.earlier_usage import Origin
-from flows.night.preflight.missing_packages import skipped_line
 from flows.night.spending import require_prices
 from flows.text.results import print_rows
 from schemas.night.budget import Budget
