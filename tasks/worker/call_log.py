@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.errors import DiskFull
-from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, WrappedModel
 from tasks.language.endpoints.wire import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
 
@@ -139,21 +138,15 @@ class CallLog:
 
 
 @dataclass(frozen=True)
-class LoggedModel:
+class LoggedModel(WrappedModel):
     """Model whose open requests and faults are logged. See `ChatModel`."""
 
-    model: ChatModel
     log: CallLog
     seat: str
     _file: CallFile = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_file", self.log.file)
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer a request. See `ChatModel.complete`."""
@@ -177,10 +170,6 @@ class LoggedModel:
         self._file.change(self.log.run_id, self.seat, in_flight=-1)
         if fault:
             self._file.write(self.log.run_id, self.seat, fault=fault)
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
 
 def logged(model: ChatModel, log: CallLog | None, seat: str) -> ChatModel:
