@@ -13,7 +13,7 @@ from prefect.states import Completed
 from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
 from flows.night.config import NightlyConfig, read_config, require_known_names
-from flows.night.preflight.canary import require_live_canary
+from flows.night.preflight.checks import require_live_canary
 from flows.night.preflight.notification_destinations import find_collector, require_places
 from flows.night.reporting.destinations import Notify
 from flows.night.reporting.notifications import (

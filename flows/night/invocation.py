@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.missing_packages import skipped_line
+from flows.night.preflight.checks import skipped_line
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
@@ -169,7 +169,7 @@ def _preflight(
 ) -> list[str]:
     """Fail before the server and the cluster start, and return the ids of the checked runs."""
     if budget is not None:
-        from flows.night.preflight.shared_folder import require_budget_is_counted
+        from flows.night.preflight.checks import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)
@@ -182,7 +182,7 @@ def _preflight(
     ):
         print(line, file=sys.stderr)
     if with_canary:
-        from flows.night.preflight.canary import require_live_canary
+        from flows.night.preflight.checks import require_live_canary
 
         board.stage("night", "canary")
         for line in require_live_canary(plan.request.sandbox for plan in plans):
@@ -265,7 +265,7 @@ def _run_flow(
         from flows.night.session import open_session
 
         with open_session(home, board, key_names(requests), plans, datasets) as session:
-            session.start_checks()
+            session.start_warehouse_process()
             session.skip_preflight(checked)
             with not_collecting():
                 # This import takes seconds, while the server and the checks are starting.

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
-from flows.night.preflight.checks import preflight
-from flows.night.preflight.shared_folder import require_budget_is_counted, store_secrets
+from flows.night.preflight.checks import preflight, require_budget_is_counted, store_secrets
 from flows.night.reporting.progress import Board
 from flows.night.spending import Spending
 from flows.night.turns import Turns
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from schemas.lake.records import QualityCheck
     from tasks.language.access import ModelAccess
     from warehouse.checks import CheckContext
-    from warehouse.checks.service import CheckService
+    from warehouse.checks.service import WarehouseProcess
     from warehouse.lake import LakeRows
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class Session:
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
         self._copying: Thread | None = None
-        self._checks: CheckService | None = None
+        self._warehouse_process: WarehouseProcess | None = None
         self._passed: set[str] = set()
         self._began_at = time.time()
         self.spending: Spending | None = None
@@ -241,13 +240,13 @@ class Session:
         """Mark runs as checked, because the caller has just checked them."""
         self._passed.update(run_ids)
 
-    def start_checks(self) -> None:
+    def start_warehouse_process(self) -> None:
         """Start the process of checks and publication, unless this one has loaded the checks."""
-        if self._checks is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import CheckService
+        if self._warehouse_process is None and "great_expectations" not in sys.modules:
+            from warehouse.checks.service import WarehouseProcess
 
-            self._checks = CheckService(self.secret_names, on_death=heed_signals)
-            self._resources.callback(self._checks.close)
+            self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
+            self._resources.callback(self._warehouse_process.close)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
@@ -263,8 +262,8 @@ class Session:
     ) -> T:
         """Return what a function returns in the process of the quality checks, if there is one."""
         return (
-            self._checks.call(function, *args, **options)
-            if self._checks
+            self._warehouse_process.call(function, *args, **options)
+            if self._warehouse_process
             else function(*args, **options)
         )
 

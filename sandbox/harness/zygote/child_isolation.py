@@ -231,7 +231,7 @@ def load_filter(program: tuple[Any, Any]) -> None:
 
 
 def release_free_memory() -> None:
-    """Return the heap's free memory to the kernel, if the C library can. Forks then copy less."""
+    """Return the heap's free memory to the kernel if possible, so that forks copy less."""
     if hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 

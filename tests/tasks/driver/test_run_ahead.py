@@ -204,9 +204,7 @@ class Starved(UnisolatedSandbox):
 def test_a_program_that_ran_out_of_time_beside_dialogues_runs_again_in_the_next_stage(
     home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = (
-        "import os, time\nwhile os.nice(0):\n    time.sleep(0.1)\ndef solve(x):\n    return x + 1"
-    )
+    waits = "import os, time\nwhile os.nice(0) == 19:\n    time.sleep(0.1)\ndef solve(x):\n    return x + 1"
     monkeypatch.setitem(coding_rounds.ANSWERS, "wrong at first", (waits,))
     monkeypatch.setitem(SANDBOXES.built_in, "starved", f"{__name__}:Starved")
     plan = plan_of(home, "starved", samples=1)
