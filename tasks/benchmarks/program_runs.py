@@ -15,7 +15,7 @@ from schemas.episode import Episode, StepKind, StopReason
 from schemas.problem import BASE_INSTRUCTION, Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.benchmarks.setting import Option, Options
-from tasks.dialogue.agents.repository import PATCH
+from tasks.dialogue.agents.repository.labels import PATCH
 from tasks.dialogue.tools import NO_TREE, Place, WantedProgram
 from tasks.dialogue.tools import Tree as Tree
 from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code

@@ -20,7 +20,7 @@ from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.program_runs import diff_in
-from tasks.dialogue.agents.repository import ENDED, FINISHED
+from tasks.dialogue.agents.repository.labels import ENDED, FINISHED
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.reviewed_subject import (
     CANDIDATE,
