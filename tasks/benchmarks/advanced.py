@@ -6,7 +6,7 @@ makes by model calls and programs. Tables and files of results are in `tasks.ben
 and texts that `--templates` replaces in `templates`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -55,10 +55,8 @@ class JudgeRequest:
     """Verdicts of the episode's tests. Empty unless the rubric reads verdicts."""
 
 
-class JudgeRuns(Protocol):
-    """Function that returns the judge runs for a request. It must be pure."""
-
-    def __call__(self, request: JudgeRequest) -> Sequence[JudgeRun]: ...
+JudgeRuns = Callable[[JudgeRequest], Sequence[JudgeRun]]
+"""Function that returns the judge runs for a request. It must be pure."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +96,12 @@ class Resolve(Protocol):
         ...
 
 
-class SelfTest(Protocol):
-    """Function that returns tests which must pass in a dialog's project before any answer exists.
+SelfTest = Callable[[Problem, Dialog], WantedProgram | None]
+"""Function that returns tests which must pass in a dialog's project before any answer exists.
 
-    The function must be pure.
-    """
-
-    def __call__(self, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-        """Return the tests, or None if the dialog's programs do not run in a project.
-
-        The `code` of the returned program is ignored, because the project stays unchanged.
-        """
-        ...
+None: the dialog's programs do not run in a project. The `code` of the returned program is ignored,
+because the project stays unchanged. The function must be pure.
+"""
 
 
 @dataclass(frozen=True)
@@ -144,19 +136,13 @@ class Source:
     """Subfolder with installed packages, which are identified by name and version."""
 
 
-class FindSource(Protocol):
-    """Function that returns the location of a dialog's files, or None if it needs none."""
+FindSource = Callable[[Dialog], Source | None]
+"""Function that returns the location of a dialog's files, or None if it needs none."""
+FitsSource = Callable[[Dialog, Path], bool]
+"""Function that checks if a dialog's programs can run in a folder's files.
 
-    def __call__(self, dialog: Dialog) -> Source | None: ...
-
-
-class FitsSource(Protocol):
-    """Function that checks if a dialog's programs can run in a folder's files.
-
-    Another release may lack the files that the programs change.
-    """
-
-    def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
+Another release may lack the files that the programs change.
+"""
 
 
 def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
@@ -281,14 +267,12 @@ class Constructed:
     review: Review
 
 
-class Construct(Protocol):
-    """Function that makes the files of a build.
+Construct = Callable[[ConstructionRequest], Awaitable[Constructed]]
+"""Function that makes the files of a build.
 
-    Equal data must lead to equal requests in every run, so that an interrupted build can resume
-    from the cache.
-    """
-
-    async def __call__(self, request: ConstructionRequest) -> Constructed: ...
+Equal data must lead to equal requests in every run, so that an interrupted build can resume from
+the cache.
+"""
 
 
 class EstimateCalls(Protocol):

@@ -51,7 +51,7 @@ class PlayedDialogs(Sequence[Dialog]):
             rows.clear()
 
         for row, dialog in enumerate(staged):
-            if benchmark.data.plays(setting=setting, dialog=dialog):
+            if benchmark.data.plays(setting, dialog):
                 digests.append(dialog.digest_with_packages)
                 rows.append(
                     (
