@@ -6,11 +6,13 @@ makes by model calls and programs. Tables and files of results are in `tasks.ben
 and texts that `--templates` replaces in `templates`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from schemas.content_id import content_id
 from schemas.dialog import MISSING, Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
@@ -244,6 +246,32 @@ class Review:
     scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
     """Scale of the ratings in each dimension, by the dimension's name."""
 
+    @classmethod
+    def rated(
+        cls,
+        rubric: str,
+        scales: Mapping[str, RatingScale],
+        shown: tuple[str, ...],
+        rows: Iterable[tuple[object, Sequence[Cell]]],
+    ) -> Self:
+        """Return the sheet on which people rate rows.
+
+        A row's id is a digest of what raters read, so that a rating cannot be applied to other
+        texts.
+
+        Args:
+            rubric: Name of the rubric.
+            scales: Scale of each dimension, by name.
+            shown: Columns to read.
+            rows: Content of each row's digest, and its cells in the columns to read.
+        """
+        start = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in scales))
+        empty: tuple[Cell, ...] = (None,) * (1 + len(scales))
+        cells = [
+            (f"review-{content_id(content)}", rubric, *empty, *texts) for content, texts in rows
+        ]
+        return cls((*start, *shown), cells, scales)
+
     @property
     def rubric_scales(self) -> Scales:
         """Return the scales by rubric. The sheet's rows name the rubric."""
@@ -273,6 +301,16 @@ Construct = Callable[[ConstructionRequest], Awaitable[Constructed]]
 Equal data must lead to equal requests in every run, so that an interrupted build can resume from
 the cache.
 """
+
+
+def json_file(value: object) -> str:
+    """Return the text of a build's JSON file."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def jsonl_file(rows: Iterable[object]) -> str:
+    """Return the text of a build's JSONL file."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
 
 class EstimateCalls(Protocol):
