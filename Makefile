@@ -6,7 +6,7 @@ PYTEST_ARGS ?= -n $(if $(CI),2,4) --dist loadfile
 FAST_PYTEST_ARGS ?= -n 2 --dist loadfile
 # Modules that JavaScript test suites require, in .venv, which every sandbox shows to programs.
 NODE_MODULES := .venv/share/parley/node_modules/.package-lock.json
-BENCHES := bench-night bench-decide bench-scale bench-warehouse bench-sandbox bench-convcode bench-swe bench-talk2code bench-unidial references plain
+BENCHES := bench-night bench-decide bench-scale bench-warehouse bench-sandbox bench-convcode bench-swe bench-talk2code bench-unidial bench-walk references plain
 .PHONY: $(BENCHES) help install embeddings inspect telemetry bigcodebench openhands mini-swe-agent bubblewrap demo docs test test-all test-vllm check check-types check-tests crash bench lock clean
 
 help: ## list what can be made

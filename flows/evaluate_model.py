@@ -15,6 +15,7 @@ from flows.night.reporting.run_record import (
     find_work,
     remove_leftovers,
 )
+from flows.night.run_queue import QueuedRun, only_run
 from flows.night.session import Session
 from flows.night.stages import Stages
 from flows.orchestration.inner_flows import numbered
@@ -22,7 +23,6 @@ from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.lake.records import utc_now
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
-from tasks.driver.run_queue import QueuedRun, only_run
 from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport, finished_report, keep_comparison_rule

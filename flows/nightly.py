@@ -13,10 +13,9 @@ from prefect.states import Completed
 from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
 from flows.night.config import NightlyConfig, read_config, require_known_names
-from flows.night.preflight.canary import require_live_canary
+from flows.night.preflight.checks import require_live_canary
 from flows.night.preflight.notification_destinations import find_collector, require_places
 from flows.night.reporting.destinations import Notify
-from flows.night.reporting.night_record import record_night, record_publication
 from flows.night.reporting.notifications import (
     begin_event_record,
     report_crash,
@@ -25,16 +24,16 @@ from flows.night.reporting.notifications import (
     report_summary,
     reporting_failure,
 )
-from flows.night.reporting.run_record import failed_report
+from flows.night.reporting.run_record import failed_report, record_night, record_publication
+from flows.night.run_queue import RUNS_AT_ONCE, QueuedRun, baselines_first, side_by_side
 from flows.night.session import Session, open_session
-from flows.night.side_by_side import RUNS_AT_ONCE, baselines_first, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
 from flows.orchestration.inner_flows import cancel_what_it_began, pausable
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results
-from flows.site.links import night_address
+from flows.site.pages import address, night_page
 from flows.site.target import SiteTarget, write_to_target
 from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
@@ -43,7 +42,6 @@ from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.lake.records import utc_now
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.driver.run_queue import QueuedRun
 from tasks.planning.reporting.report import RunReport, as_published, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.home import Home, find_home, naming_full_disk
@@ -353,7 +351,8 @@ def _report(session: Session, options: _Options) -> None:
     _write_site(session, options.site)
     site_url = options.site.url if options.site else None
     show_results(night_id, markdown, compared, home, reports, site_url)
-    report_runs(options.notify, home, reports, night_address(site_url, night_id))
+    site_page = address(site_url, night_page(night_id)) if site_url else None
+    report_runs(options.notify, home, reports, site_page)
     report_events(options.notify, home, site_url)
     report_summary(options.notify, night_id, compared, site_url)
 

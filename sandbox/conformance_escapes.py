@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from sandbox.interface import Completed, Sandbox
+from sandbox.interface import Sandbox
 
 Check = Callable[[Sandbox], str]
 
@@ -64,22 +64,12 @@ else:
 """
 
 
-def checks(
-    run: Callable[[Sandbox, str], Completed], describe: Callable[[Completed], str]
-) -> dict[str, Check]:
+def checks(held: Callable[[str], Check]) -> dict[str, Check]:
     """Return all cases of this module, by name.
 
     Args:
-        run: function that runs a program in a sandbox.
-        describe: function that describes how a program ended.
+        held: function that returns a check that a program ends well and prints `held`.
     """
-
-    def held(program: str) -> Check:
-        def check(sandbox: Sandbox) -> str:
-            done = run(sandbox, program)
-            return "" if done.stdout == b"held\n" and done.exit_code == 0 else describe(done)
-
-        return check
 
     def with_planted(plant: Callable[[], AbstractContextManager[str]]) -> Check:
         def check(sandbox: Sandbox) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import EpisodeRow, Frozen
 
 AuditMode = Literal["none", "sample", "all"]
 """Passes of a run to audit: none, `AUDIT_SAMPLE` passes drawn by seed (all if there are fewer), or
@@ -57,15 +57,9 @@ class Audited(Frozen):
     """Wall-clock seconds of the audit's sandbox runs."""
 
 
-class ForgeryAudit(Frozen):
+class ForgeryAudit(EpisodeRow):
     """Audit of one pass: a row of `forgery_audit`."""
 
-    run_id: str
-    benchmark: str
-    model: str
-    episode_id: str
-    problem_id: str
-    sample: int = Field(ge=0)
     turn: int = Field(ge=1)
     instruction_id: str
     verdict_id: str

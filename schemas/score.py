@@ -9,7 +9,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from schemas.base import Frozen
+from schemas.base import EpisodeRow
 from schemas.episode import Episode, StopReason
 
 
@@ -92,18 +92,12 @@ def worst_of(reasons: Collection[object]) -> UnscoredReason | None:
     return next((reason for reason in UnscoredReason if reason in reasons), None)
 
 
-class Score(Frozen):
+class Score(EpisodeRow):
     """One metric's value on one turn of one episode, or the reason why it has none.
 
     Exactly one of both is set.
     """
 
-    run_id: str
-    benchmark: str
-    model: str
-    episode_id: str
-    problem_id: str
-    sample: int = Field(ge=0)
     turn: int = Field(ge=0)
     """1-based round; 0 for a metric of the whole episode."""
     instruction_id: str | None = None

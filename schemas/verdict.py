@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import EpisodeRow, Frozen
 from schemas.content_id import content_id
 from schemas.problem import Placing, SuiteKind
 from schemas.run import Limits
@@ -90,17 +90,11 @@ class ProgramVerdict(Frozen):
     """Id of the program within a run; empty if no run requested the verdict."""
 
 
-class TestVerdict(Frozen):
+class TestVerdict(EpisodeRow):
     """Verdict of one instruction's tests on one turn's answer."""
 
     __test__ = False  # not a pytest class
 
-    run_id: str
-    benchmark: str
-    model: str
-    episode_id: str
-    problem_id: str
-    sample: int = Field(ge=0)
     turn: int = Field(ge=1)
     instruction_id: str
     outcome: Outcome
@@ -121,15 +115,9 @@ class TestVerdict(Frozen):
         return Outcome.PASSED if self.reason is FailureReason.FORGED else self.outcome
 
 
-class JudgeVerdict(Frozen):
+class JudgeVerdict(EpisodeRow):
     """One dimension of one judge's rating of one turn (or of the whole episode: turn 0)."""
 
-    run_id: str
-    benchmark: str
-    model: str
-    episode_id: str
-    problem_id: str
-    sample: int = Field(ge=0)
     turn: int = Field(ge=0)
     rubric: str
     judge: str

@@ -1,8 +1,14 @@
 """Prefect task: build a dataset (model calls and programs), on an event loop in the driver."""
 
+import asyncio
+import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from prefect import task
 
@@ -11,14 +17,14 @@ from schemas.outside.display import plain_line
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.benchmarks.advanced import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
-from tasks.driver.own_loop import OwnLoop
+from tasks.driver.signals import heed_signals
 from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.concurrency import access_in_worker
+from tasks.planning.participants.models import access_in_worker
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder, metered
@@ -100,7 +106,7 @@ def _opener(
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
-    access, _ = plan.models[place]
+    access = plan.models[place].access
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:
@@ -157,3 +163,74 @@ def _own(error: BaseException) -> ParleyError | OSError | None:
         return error
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return next((own for inner in within if (own := _own(inner)) is not None), None)
+
+
+T = TypeVar("T")
+_HEED_EVERY_S = 0.2
+_END_LIMIT_S = 3.0
+
+
+class OwnLoop:
+    """Runner of one coroutine in a separate thread.
+
+    The main thread starts the model servers that the coroutine needs, because the operating system
+    kills a server when the thread that started the server ends.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waits: Future[Any] = Future()
+        """Result of the function in the main thread that the loop waits for."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine to its end while the main thread waits.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: A signal was received. The coroutine was cancelled.
+        """
+        thread = threading.Thread(
+            target=self._loop.run_forever, name="parley-build-loop", daemon=True
+        )
+        thread.start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.add_done_callback(lambda _: self._errands.put(lambda: None))
+        try:
+            while not future.done():
+                heed_signals()
+                with suppress(Empty):
+                    self._errands.get(timeout=_HEED_EVERY_S)()
+            return future.result()
+        finally:
+            self._waits.cancel()
+            future.cancel()
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(_cancel_rest(), self._loop).result(_END_LIMIT_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join(_END_LIMIT_S)
+            if not thread.is_alive():
+                self._loop.close()
+
+    def in_main_thread(self, errand: Callable[[], T]) -> T:
+        """Run a function in the main thread and wait for its result. Call this on the loop."""
+        answer: Future[T] = Future()
+        self._waits = answer
+
+        def do() -> None:
+            try:
+                answer.set_result(errand())
+            except Exception as error:  # noqa: BLE001  (raised again where it was asked for)
+                answer.set_exception(error)
+            except BaseException:
+                answer.cancel()
+                raise
+
+        self._errands.put(do)
+        return answer.result()
+
+
+async def _cancel_rest() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for left in rest:
+        left.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

@@ -9,30 +9,28 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from prefect import task
 
 from sandbox.workspace.interface import image_of
 from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.language.access import ModelAccess
-from tasks.planning.participants.concurrency import (
+from tasks.planning.participants.models import (
     access_in_worker,
     concurrency_by_endpoint,
     endpoint_of,
 )
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
-from tasks.storage.journaling.journal import Unfinished, read_journal
+from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.pending import WantedEpisode, WantedEpisodes, unfinished
+from tasks.storage.pending import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
@@ -50,20 +48,11 @@ class Conversed(StageResult):
     """Map each resumed episode to its stored steps, which are not requested again."""
 
 
-@task(name="converse", task_run_name="converse {title}", **OPTIONS)
-def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _: None) -> Conversed:
-    """Play the pending episodes, each at most three times after infra faults.
-
-    The journal is removed once Parquet holds all of it. If an attempt finishes no episode, the
-    endpoint is down and there is no further attempt. Type the command again to resume the run.
-    """
-    return run_stage(stage, on_result)
-
-
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
     """Stage `converse`. While dialogues are played, the programs of finished dialogues run.
 
-    The programs run on idle processors, or for an early decision.
+    The programs run on idle processors, or for an early decision. The journal is removed once
+    Parquet holds all of it.
 
     Args:
         deciding: Decides the comparison with the baseline early. Dialogues begin in its order, and
@@ -72,6 +61,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             another run may begin.
     """
 
+    name = "converse"
     asks_models = True
     run_shard = staticmethod(converse_shard)
 
@@ -84,11 +74,8 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         on_all_begun: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(plan, context, client, Conversed())
-        self._invocation, self._deciding, self._on_all_begun = (
-            context.invocation,
-            deciding,
-            on_all_begun,
-        )
+        self._invocation = context.invocation
+        self._deciding, self._on_all_begun = deciding, on_all_begun
         self._beside: RunAhead | DecideAhead | None = None
 
     def pending(self) -> WantedEpisodes:
@@ -193,8 +180,8 @@ class ConverseShards(LazyShards[ConverseShard]):
     ) -> None:
         self._plan, self._context, self._pending = plan, context, pending
         ids = pending.ids.to_pylist()
-        stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(pending.ids), Episode)}
-        self.begun = unfinished(ids, read_journal(plan.home.journal(plan.run_id), ids), stored)
+        ended = list(from_arrow(plan.episodes.rows(pending.ids), Episode))
+        self.begun = read_unfinished(plan.home.journal(plan.run_id), ids, ended)
         n_steps = [len(self.begun[name].steps) if name in self.begun else 0 for name in ids]
         ranks = _ranks_in_talks(plan, pending)
         turns = plan.dataset.facts["n_turns"].take(pending.rows["at"]).to_pylist()
@@ -202,19 +189,18 @@ class ConverseShards(LazyShards[ConverseShard]):
             range(len(ids)), key=lambda at: (-n_steps[at], ranks.get(ids[at], 0), -turns[at])
         )
         if order:
-            place, problems = (
-                {problem: number for number, problem in enumerate(order)},
-                pending.rows["problem_id"].to_pylist(),
-            )
+            place = {problem: number for number, problem in enumerate(order)}
+            problems = pending.rows["problem_id"].to_pylist()
             places.sort(key=lambda at: place.get(problems[at], 0))
-        size = _shard_size(plan, context, pending, n_workers, is_least=bool(order))
+        size = shard_size(
+            context.concurrency, len(ids), plan.n_rounds(pending), n_workers, is_least=bool(order)
+        )
         super().__init__(self._shard, dealt_shards(places, size, n_workers))
 
     def _shard(self, group: Sequence[int]) -> ConverseShard:
         return ConverseShard(self._context, tuple(map(self._job, self._pending.take(group))))
 
     def _job(self, episode: WantedEpisode) -> EpisodeJob:
-        begun = self.begun.get(episode.episode_id, Unfinished(0))
         return EpisodeJob(
             episode_id=episode.episode_id,
             row_digest=episode.row_digest,
@@ -223,9 +209,7 @@ class ConverseShards(LazyShards[ConverseShard]):
             problem_at=self._plan.problems.place(episode.problem_id),
             sample=episode.sample,
             seed=episode.seed,
-            attempt=begun.attempt + 1,
-            steps=begun.steps,
-            answers=tuple((key, answer) for _, key, answer in begun.answers),
+            begun=self.begun.get(episode.episode_id, Unfinished(0)),
         )
 
 
@@ -244,18 +228,6 @@ def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]
     return ranks
 
 
-def _shard_size(
-    plan: RunPlan,
-    context: RunContext,
-    pending: WantedEpisodes,
-    n_workers: int,
-    *,
-    is_least: bool = False,
-) -> int:
-    n_answers = plan.n_rounds(pending)
-    return shard_size(context.concurrency, len(pending), n_answers, n_workers, is_least=is_least)
-
-
 def settle(plan: RunPlan) -> None:
     """Write the list of the run's episodes, and remove a journal whose content Parquet holds.
 
@@ -267,8 +239,8 @@ def settle(plan: RunPlan) -> None:
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
-    open_ids = plan.unfinished_ids()
-    if not open_ids or not read_journal(journal, open_ids):
+    open_ids = set(plan.pending(plan.everything).ids.to_pylist())
+    if not open_ids or not read_unfinished(journal, open_ids):
         remove_segments(journal)
 
 

@@ -1,21 +1,24 @@
 """Stage `judge`: judge a run's dialogues, on Dask workers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefect import task
-
 from schemas.content_id import content_id
-from schemas.verdict import JudgeVerdict
-from tasks.cache_policy import OPTIONS
-from tasks.driver.fan_out import SHARDS_IN_FLIGHT
+from schemas.lake.records import utc_now
+from schemas.run import RubricJudge
+from schemas.verdict import JudgeDriftAnswer, JudgeVerdict
+from tasks.driver.fan_out import SHARDS_IN_FLIGHT, fan_out
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
+from tasks.judging.judgement import Judgement, values_of
+from tasks.judging.rubric import Rubric
 from tasks.planning.plan import RunPlan
+from tasks.storage.journaling.leases import shard_attempt
+from tasks.storage.paid_calls import read_calls
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
-from tasks.worker.judge_shard import judge_shard
+from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judgement_folder
 
 
 @dataclass
@@ -37,18 +40,11 @@ class Judged(StageResult):
     """One row per judgement that arrived in this invocation, with its cost."""
 
 
-@task(name="judge", task_run_name="judge {title}", **OPTIONS)
-def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None) -> Judged:
-    """Request every judgement that is not stored. Infra faults get at most three attempts.
+class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
+    """Stage `judge`. Its pending items are judgements that no run on the benchmark has stored.
 
     The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
     and runs need them.
-    """
-    return run_stage(stage, on_result)
-
-
-class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
-    """Stage `judge`. Its pending items are judgements that no run on the benchmark has stored.
 
     Args:
         reach: Prepares the judges, and returns their context with a Dask client. Called if
@@ -56,6 +52,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
     """
 
+    name = "judge"
     asks_models = True
     run_shard = staticmethod(judge_shard)
 
@@ -68,12 +65,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         budget_meter: BudgetMeter | None = None,
     ) -> None:
         super().__init__(plan, None, None, Judged(due=judgements.due(wanted)))
-        self._judgements, self._wanted, self._reach, self._budget_meter = (
-            judgements,
-            wanted,
-            reach,
-            budget_meter,
-        )
+        self._judgements, self._wanted = judgements, wanted
+        self._reach, self._budget_meter = reach, budget_meter
 
     def pending(self) -> list[JudgeJob]:
         pending = self._judgements.pending(self._wanted, self._judgements.known_judgements())
@@ -93,12 +86,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         }  # Some more shards than are in flight, so that no worker waits for the driver.
 
     def keep(self) -> None:
-        plan, result, judgements, before = (
-            self.plan,
-            self.result,
-            self._judgements.known_judgements(),
-            self._judgements.earlier.keys(),
-        )
+        plan, result = self.plan, self.result
+        judgements, before = self._judgements.known_judgements(), self._judgements.earlier.keys()
         if result.is_cut:
             result.n_new = len(judgements.keys() - before)
             return
@@ -120,3 +109,70 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         plan.lake.write_part("judge_verdicts", result.rows, name, **plan.keys)
         plan.lake.keep_only("judge_verdicts", (name,), **plan.keys)
         self._judgements.remove_log()
+
+
+def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
+    """Send the drift cases (fixed prompts) of the run's rubrics, once a night for each judge.
+
+    Returns:
+        Number of requests. A drift case without an answer, because of a fault of the service, has
+        no row.
+    """
+    answered_ids = {
+        part.stem.removeprefix("part-")
+        for part in plan.lake.parts("judge_drift_answers", night_id=night_id)
+    }
+    pending: dict[str, tuple[Rubric, RubricJudge, tuple[JudgeJob, ...]]] = {}
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        judge = plan.judges[rubric.name].judge
+        name = content_id([plan.spec.benchmark, judge])
+        if rubric.drift and name not in answered_ids:
+            pending[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
+    if not pending:
+        return 0
+    shards = [
+        JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in pending.items()
+    ]
+    with shard_attempt(plan.home.tries(context.key), context.invocation):
+        results, _ = fan_out(client, judge_shard, shards)
+    judgements = read_calls(judgement_folder(context), JUDGEMENTS)
+    for name, (rubric, judge, jobs) in pending.items():
+        rows = list(_rows(plan, rubric, judge, judgements, jobs, night_id))
+        plan.lake.write_part("judge_drift_answers", rows, name, night_id=night_id)
+    return sum(result.model_calls for result in results)
+
+
+def _jobs(plan: RunPlan, rubric: Rubric, judge: RubricJudge, night_id: str) -> Iterator[JudgeJob]:
+    for number, messages in enumerate(rubric.drift):
+        name = content_id([plan.spec.benchmark, judge, night_id, number])
+        yield JudgeJob(
+            name, rubric.name, rubric.with_form(messages), f"drift/{number}", turn=0, sample=0
+        )
+
+
+def _rows(
+    plan: RunPlan,
+    rubric: Rubric,
+    judge: RubricJudge,
+    judgements: Mapping[str, Judgement],
+    jobs: tuple[JudgeJob, ...],
+    night_id: str,
+) -> Iterator[JudgeDriftAnswer]:
+    for number, job in enumerate(jobs):
+        judgement = judgements.get(job.judgement_id)
+        if judgement is None:
+            continue
+        for dimension, value, label, reason in values_of(rubric, judgement):
+            yield JudgeDriftAnswer(
+                night_id=night_id,
+                asked_at=utc_now(),
+                judge=judge.judge.label,
+                revision=judge.judge.revision,
+                rubric=f"{plan.spec.benchmark}.{rubric.name}",
+                rubric_version=rubric.version,
+                case_number=number,
+                dimension=dimension,
+                value=value,
+                label=label,
+                unscored_reason=reason,
+            )

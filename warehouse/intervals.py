@@ -6,9 +6,9 @@ cluster.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -156,26 +156,19 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
             answers[key] = interval(values, clusters)
         return answers[key]
 
-    def low(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        ends = answer(values, clusters)
-        return None if ends is None else ends[0]
+    def exact(k: int, n: int) -> Interval | None:
+        return exact_binomial(k, n) if n else None
 
-    def high(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        ends = answer(values, clusters)
-        return None if ends is None else ends[1]
+    def end_of(ends: Callable[..., Interval | None], at: int) -> Callable[..., float | None]:
+        def end(first: Any, second: Any) -> float | None:
+            both = ends(first, second)
+            return None if both is None else both[at]
 
-    for name, function in (("interval_low", low), ("interval_high", high)):
-        connection.create_function(
-            name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling=SPECIAL
-        )
+        return end
 
-    def exact_low(k: int, n: int) -> float | None:
-        return exact_binomial(k, n)[0] if n else None
-
-    def exact_high(k: int, n: int) -> float | None:
-        return exact_binomial(k, n)[1] if n else None
-
-    for name, function in (("exact_low", exact_low), ("exact_high", exact_high)):
-        connection.create_function(
-            name, function, ["BIGINT", "BIGINT"], "DOUBLE", null_handling=SPECIAL
-        )
+    lists, counts = ("DOUBLE[]", "VARCHAR[]"), ("BIGINT", "BIGINT")
+    for name, ends, kinds in (("interval", answer, lists), ("exact", exact, counts)):
+        for at, side in enumerate(("low", "high")):
+            connection.create_function(
+                f"{name}_{side}", end_of(ends, at), list(kinds), "DOUBLE", null_handling=SPECIAL
+            )

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from schemas.errors import UsageError
@@ -13,7 +12,7 @@ from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.named_pairs import REQUESTED
 from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, read_runs
-from warehouse.connect import connect, identifier, warehouse_path
+from warehouse.connect import connect, fetch_rows, identifier, warehouse_path
 from warehouse.descriptions import CurveTable, curve_table
 
 Row = Mapping[str, Any]
@@ -31,12 +30,7 @@ class SiteRows:
     def __enter__(self) -> "SiteRows":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def rows(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
@@ -49,9 +43,7 @@ class SiteRows:
         import duckdb
 
         try:
-            cursor = self._connection.execute(sql, parameters or None)
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return fetch_rows(self._connection.execute(sql, parameters or None))
         except duckdb.Error as error:
             raise UsageError(
                 f"{warehouse_path(self._home)} cannot be read: {error}. If another version "

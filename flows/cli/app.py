@@ -13,14 +13,11 @@ from typing import Annotated
 import typer
 from typer._click.exceptions import ClickException
 
-from flows.cli.commands import build as cli_build
-from flows.cli.commands import data as cli_data
-from flows.cli.commands import datasets as cli_datasets
-from flows.cli.commands import models as cli_models
-from flows.cli.commands import nightly as cli_nightly
-from flows.cli.commands import read as cli_read
-from flows.cli.commands import run as cli_run
-from flows.cli.commands import upkeep as cli_upkeep
+from flows.cli.commands import data, datasets, models, nightly, read, upkeep
+from flows.cli.commands.build import build
+from flows.cli.commands.role_options import KEYS_HELP, with_role_options
+from flows.cli.commands.run import run
+from flows.cli.options import PanelCommand
 from flows.orchestration.packages import verify_packages
 from schemas.errors import ParleyError
 from schemas.outside.display import plain_text
@@ -38,16 +35,29 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(cli_nightly.demo)
-cli_run.add_to(app)
-app.command("nightly")(cli_nightly.nightly)
-cli_data.add_to(app)
-cli_datasets.add_to(app)
-cli_build.add_to(app)
-app.command("checkpoints")(cli_nightly.checkpoints)
-cli_models.add_to(app)
-cli_read.add_to(app)
-cli_upkeep.add_to(app)
+app.command("demo")(nightly.demo)
+app.command("run", cls=PanelCommand, epilog=KEYS_HELP)(with_role_options(run))
+app.command("nightly")(nightly.nightly)
+app.command("stage")(data.stage)
+app.command("import")(data.import_data)
+app.command("export")(data.export)
+app.command("site")(data.site)
+app.add_typer(datasets.data, name="data")
+app.command("build", cls=PanelCommand)(build)
+app.command("checkpoints")(nightly.checkpoints)
+app.add_typer(models.models, name="models")
+app.command("show")(read.show)
+app.command("sql")(read.sql)
+app.command("list")(read.list_things)
+app.command("report")(read.report)
+app.command("why-rerun")(read.why_rerun)
+app.command("agreement")(read.agreement)
+app.command("compare")(read.compare)
+app.command("help")(read.explain_topic)
+app.command("publish")(upkeep.publish)
+app.command("release")(upkeep.release)
+app.add_typer(upkeep.server, name="server")
+app.command("doctor")(upkeep.doctor)
 
 
 def _version(wanted: bool) -> None:

@@ -58,7 +58,7 @@ class NightlyConfig(Frozen):
     concurrency: int = Field(default=64, ge=1)
     """Maximum number of model requests in flight to one endpoint."""
     workers: int = Field(default=2, ge=1)
-    """Number of Dask worker processes. A night with fewer episodes starts fewer workers."""
+    """Number of Dask worker processes, at most one for each 16 episodes of the largest run."""
     runs_at_once: int = Field(default=16, ge=1)
     """Maximum number of runs that execute in parallel. With 1, runs execute one after another."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)

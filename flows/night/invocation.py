@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.missing_packages import skipped_line
-from flows.night.preflight.notification_destinations import find_collector
+from flows.night.preflight.checks import skipped_line
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
@@ -24,7 +23,7 @@ from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import DatasetCache
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
@@ -41,7 +40,7 @@ from tasks.worker.collector import not_collecting
 if TYPE_CHECKING:
     from flows.night.reporting.destinations import Notify
     from flows.site.target import SiteTarget
-    from tasks.planning.builds.build_report import BuildReport
+    from tasks.planning.builds.built_folder import BuildReport
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,8 @@ def run_night(
     plans = plan_night(requests, home, datasets)
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
+    from flows.night.preflight.notification_destinations import find_collector
+
     collector = find_collector(home, telemetry)
     checked = _preflight(home, plans, board, budget, with_canary=with_canary)
     options = {"notify": notify, "site": site, "budget": budget, "telemetry": collector}
@@ -168,7 +169,7 @@ def _preflight(
 ) -> list[str]:
     """Fail before the server and the cluster start, and return the ids of the checked runs."""
     if budget is not None:
-        from flows.night.preflight.shared_folder import require_budget_is_counted
+        from flows.night.preflight.checks import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)
@@ -181,7 +182,7 @@ def _preflight(
     ):
         print(line, file=sys.stderr)
     if with_canary:
-        from flows.night.preflight.canary import require_live_canary
+        from flows.night.preflight.checks import require_live_canary
 
         board.stage("night", "canary")
         for line in require_live_canary(plan.request.sandbox for plan in plans):
@@ -264,7 +265,7 @@ def _run_flow(
         from flows.night.session import open_session
 
         with open_session(home, board, key_names(requests), plans, datasets) as session:
-            session.start_checks()
+            session.start_warehouse_process()
             session.skip_preflight(checked)
             with not_collecting():
                 # This import takes seconds, while the server and the checks are starting.

@@ -16,12 +16,10 @@ from itertools import count
 from socket import create_connection
 from urllib.parse import urlsplit
 
-from flows.night.server_queue import Claim, Grant, Server, ServerQueue
-from flows.night.serving import Serving
+from flows.night.server_queue import Claim, Grant, Server, ServerQueue, demand_of, machine_devices
+from flows.night.serving import ServerHours, ServingMeter
 from flows.night.spending import Spending
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.driver.gpus import demand_of, machine_devices
-from tasks.driver.serving_meter import ServingMeter
 from tasks.driver.signals import heed_signals
 from tasks.language.access import ModelAccess
 from tasks.language.providers.registry import is_served_here
@@ -49,7 +47,7 @@ class ModelServers:
     def __init__(
         self, home: Home, night_id: str, resources: ExitStack, print_line: Callable[[str], None]
     ) -> None:
-        self.hours = Serving(night_id)
+        self.hours = ServerHours(night_id)
         """Records which run used which server, and for how long."""
         self.spending: Spending | None = None
         """Counter of server hours, if the invocation has caps."""
@@ -75,9 +73,9 @@ class ModelServers:
         with self._changed:
             for plan in plans:
                 models = {
-                    access.identity: request
-                    for access, request in plan.models
-                    if is_served_here(access.identity.provider)
+                    model.identity: model.request
+                    for model in plan.models
+                    if is_served_here(model.identity.provider)
                 }
                 if models and plan.run_id not in self._queue.needed:
                     self._queue.needed[plan.run_id] = set(models)
@@ -110,7 +108,7 @@ class ModelServers:
             heed: Function called repeatedly during the wait. An exception that it raises ends the
                 wait.
         """
-        of_plan = {access.identity: (access, request) for access, request in plan.models}
+        of_plan = {model.identity: (model.access, model.request) for model in plan.models}
         ours = [
             identity
             for identity in (of_plan if only is None else dict.fromkeys(only))
@@ -142,7 +140,7 @@ class ModelServers:
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
         """Return True if the devices suffice to run these models' servers at the same time."""
-        demands = {access.identity: demand_of(request) for access, request in plan.models}
+        demands = {model.identity: demand_of(model.request) for model in plan.models}
         with self._changed:
             return self._queue.fits(
                 {
@@ -279,7 +277,7 @@ class ModelServers:
             needed.intersection_update((*used, *later))
         self._drop(
             plan.run_id,
-            [access.identity for access, _ in plan.models if access.identity not in used],
+            [model.identity for model in plan.models if model.identity not in used],
         )
 
     def leave(self, run_id: str) -> None:

@@ -5,21 +5,30 @@ The hours become rows of the table `served_hours`.
 At each moment, the roles of the runs that use a server share its time equally. If no run uses it,
 its last users are charged until another run takes it. A row without hours is written when a run
 takes a server, so that the hours of a killed night count as unknown.
+
+vLLM servers are also measured every half minute, for the table `serving`.
 """
 
+import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
+from schemas.content_id import content_id
+from schemas.errors import ParleyError
+from schemas.lake.records import utc_now
 from schemas.night.cost import sum_usd_hourly
-from schemas.night.serving import ServedHours
+from schemas.night.serving import ServedHours, Serving
 from schemas.run import ModelIdentity
+from tasks.language.servers.vllm_metrics import COUNTERS, NoMetrics, ServerMetrics, ask_metrics
+from tasks.planning.participants.choice import PlannedModel
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
-from tasks.planning.request import ModelRequest
+from tasks.storage.parquet_store import Lake
 
 
 class Holder(NamedTuple):
@@ -37,22 +46,26 @@ class _Server:
     is_held: bool = True
 
 
-class Serving:
+class ServerHours:
     """Usage of one night's servers, in the memory of the driver. The class is thread-safe."""
 
     def __init__(self, night_id: str) -> None:
         self._night_id = night_id
         self._servers: dict[ModelIdentity, _Server] = {}
         self._seconds: defaultdict[Holder, float] = defaultdict(float)
-        self._usages: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
+        self._usages: dict[Holder, tuple[RunPlan, PlannedModel]] = {}
         self._lock = threading.RLock()
 
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
         """Record that a run begins to use servers. They may still be starting."""
         with self._lock:
-            requests = {access.identity: request for access, request in plan.models}
+            models = {model.identity: model for model in plan.models}
             for identity in identities:
-                new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
+                new = {
+                    Holder(plan.run_id, model.role, identity)
+                    for model in plan.models
+                    if model.identity == identity
+                }
                 server = self._servers.setdefault(identity, _Server(time.monotonic()))
                 self._settle(server)
                 for run_id in (
@@ -62,7 +75,7 @@ class Serving:
                 server.holders = server.holders | new if server.is_held else new
                 server.is_held = True
                 for holder in new - self._usages.keys():
-                    self._usages[holder] = plan, requests[identity]
+                    self._usages[holder] = plan, models[identity]
             self._keep(plan.run_id)
 
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
@@ -101,8 +114,8 @@ class Serving:
                 if holder.run_id == run_id
             ]
             return sum_usd_hourly(
-                role_cost(plan, holder.identity, request, hours=self._seconds[holder] / 3600)
-                for holder, plan, request in held
+                role_cost(plan.lake, model, hours=self._seconds[holder] / 3600)
+                for holder, plan, model in held
             )
 
     def _settle(self, server: _Server) -> None:
@@ -127,18 +140,122 @@ class Serving:
                 role=holder.role,
                 role_model=holder.identity.label,
                 hours=self._seconds[holder] / 3600 if is_known else None,
-                gpus=request.n_gpus,
+                gpus=model.request.n_gpus,
             )
-            for holder, _, request in held
+            for holder, _, model in held
         ]
         plan.lake.write_part("served_hours", rows, self._night_id, **plan.keys)
 
 
-def _roles(plan: RunPlan, identity: ModelIdentity) -> set[str]:
-    spec = plan.spec
-    played = {
-        ("subject", spec.subject),
-        ("simulator", spec.simulator),
-        *(("judge", seat.judge) for seat in spec.judges),
-    }
-    return {role for role, model in played if model == identity}
+EVERY_S = 30.0
+_LOG = logging.getLogger("parley.serving")
+
+
+class ServingMeter:
+    """Meter of one model's replicas while the block runs. A failed measurement stops no night.
+
+    Args:
+        urls: Base URL of each replica. The replicas have just been started.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        night_id: str,
+        model: str,
+        served_name: str,
+        urls: Sequence[str],
+        *,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._lake, self._night_id, self._model, self._served_name = (
+            lake,
+            night_id,
+            model,
+            served_name,
+        )
+        self._urls, self._every_s = tuple(urls), every_s
+        self._part = content_id([model, served_name, utc_now(), list(urls)])
+        self._rows: list[Serving] = []
+        self._last: dict[str, tuple[ServerMetrics | None, float, str]] = {}
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._look_again, name="parley-serving", daemon=True)
+
+    def __enter__(self) -> Self:
+        for url in self._urls:
+            self._last[url] = (_metrics_of(url), time.monotonic(), utc_now())
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if kind is None or issubclass(kind, Exception):  # A signal ends the night at once.
+            self.look()
+
+    def look(self) -> None:
+        """Measure all replicas now, and write what they served since the last measurement."""
+        with self._lock:
+            new = [
+                row
+                for replica, url in enumerate(self._urls)
+                if (row := self._row(replica, url)) is not None
+            ]
+            if not new:
+                return
+            self._rows += new
+            try:
+                self._lake.write_part("serving", self._rows, self._part, night_id=self._night_id)
+            except (ParleyError, OSError) as error:
+                _LOG.warning("the metrics of vLLM's servers cannot be stored: %s", error)
+
+    def _look_again(self) -> None:
+        while not self._over.wait(self._every_s):
+            self.look()
+
+    def _row(self, replica: int, url: str) -> Serving | None:
+        """Return the requests and tokens that a replica served since the last measurement.
+
+        Return None if the replica served nothing or does not answer.
+        """
+        now = _metrics_of(url)
+        if now is None:
+            return None
+        before, then_s, then = self._last[url]
+        here_s, here = time.monotonic(), utc_now()
+        self._last[url] = (now, here_s, here)
+        if before is None:
+            return None
+        is_restarted = any(now.counters[name] < before.counters[name] for name in COUNTERS)
+        done = {
+            name: n - (0 if is_restarted else before.counters[name])
+            for name, n in now.counters.items()
+        }
+        if not any(done.values()) and not now.running and not now.waiting and not is_restarted:
+            return None
+        return Serving(
+            night_id=self._night_id,
+            model=self._model,
+            served_name=self._served_name,
+            replica=replica,
+            from_at=then,
+            to_at=here,
+            seconds=max(here_s - then_s, 0.001),
+            **done,
+            running=now.running,
+            waiting=now.waiting,
+            kv_cache_share=now.kv_cache_share,
+            is_restarted=is_restarted,
+        )
+
+
+def _metrics_of(url: str) -> ServerMetrics | None:
+    try:
+        return ask_metrics(url)
+    except (OSError, NoMetrics, ValueError) as error:
+        _LOG.info("no metrics of %s: %s", url, error)
+        return None

@@ -3,6 +3,7 @@
 The cluster and the servers start when they are first needed.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
-from flows.night.preflight.checks import preflight
-from flows.night.preflight.shared_folder import require_budget_is_counted, store_secrets
+from flows.night.preflight.checks import preflight, require_budget_is_counted, store_secrets
 from flows.night.reporting.progress import Board
 from flows.night.spending import Spending
 from flows.night.turns import Turns
@@ -27,8 +27,8 @@ from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.dataset_cache import DatasetCache
-from tasks.planning.participants.concurrency import endpoints_of
+from tasks.planning.dataset import DatasetCache
+from tasks.planning.participants.models import endpoints_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -45,25 +45,29 @@ if TYPE_CHECKING:
     from schemas.lake.records import QualityCheck
     from tasks.language.access import ModelAccess
     from warehouse.checks import CheckContext
-    from warehouse.checks.service import CheckService
+    from warehouse.checks.service import WarehouseProcess
     from warehouse.lake import LakeRows
 
 T = TypeVar("T")
 THREADS_PER_WORKER = 64
-"""Maximum number of shards in flight per worker process and queue (`tasks.driver.run_queue`).
+"""Maximum number of shards in flight per worker process and queue (`flows.night.run_queue`).
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
 
 
+_EPISODES_PER_WORKER = 16
+"""Episodes that one process plays as fast as two, since a process takes 1.2 CPU s to start."""
+
+
 def needed_workers(plans: Sequence[RunPlan]) -> int:
     """Return the number of worker processes.
 
-    This is the requested number, but at most the number of episodes of the largest run, since each
-    process costs seconds of start-up.
+    This is the requested number, but at most one per 16 episodes of the largest run.
     """
     requested = max((plan.request.workers for plan in plans), default=1)
-    return max(1, min(requested, max((len(plan.members) for plan in plans), default=1)))
+    episodes = max((len(plan.members) for plan in plans), default=1)
+    return max(1, min(requested, math.ceil(episodes / _EPISODES_PER_WORKER)))
 
 
 def new_night_id() -> str:
@@ -103,7 +107,7 @@ class Session:
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
         self._copying: Thread | None = None
-        self._checks: CheckService | None = None
+        self._warehouse_process: WarehouseProcess | None = None
         self._passed: set[str] = set()
         self._began_at = time.time()
         self.spending: Spending | None = None
@@ -236,13 +240,13 @@ class Session:
         """Mark runs as checked, because the caller has just checked them."""
         self._passed.update(run_ids)
 
-    def start_checks(self) -> None:
+    def start_warehouse_process(self) -> None:
         """Start the process of checks and publication, unless this one has loaded the checks."""
-        if self._checks is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import CheckService
+        if self._warehouse_process is None and "great_expectations" not in sys.modules:
+            from warehouse.checks.service import WarehouseProcess
 
-            self._checks = CheckService(self.secret_names, on_death=heed_signals)
-            self._resources.callback(self._checks.close)
+            self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
+            self._resources.callback(self._warehouse_process.close)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
@@ -258,8 +262,8 @@ class Session:
     ) -> T:
         """Return what a function returns in the process of the quality checks, if there is one."""
         return (
-            self._checks.call(function, *args, **options)
-            if self._checks
+            self._warehouse_process.call(function, *args, **options)
+            if self._warehouse_process
             else function(*args, **options)
         )
 

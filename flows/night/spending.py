@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price
-from schemas.run import ModelIdentity
 from tasks.language.providers.registry import PROVIDERS
-from tasks.planning.participants.models import price_of
+from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 from tasks.storage.ledger import Ledger, ledger_at
+from tasks.storage.parquet_store import Lake
 from tasks.worker.budget_meter import BudgetMeter, Payee, caps_spent
 
 
@@ -33,9 +34,9 @@ class Spending:
     def budget_meter(self, plan: RunPlan) -> BudgetMeter:
         """Return the budget meter of the run's models and embedder."""
         prices: dict[Payee, Price] = {
-            access.identity: price
-            for access, request in plan.models
-            if (price := token_price(plan, access.identity, request)) is not None
+            model.identity: price
+            for model in plan.models
+            if (price := token_price(plan.lake, model)) is not None
         }
         embedder = plan.request.embedder
         if plan.spec.embedder is not None and embedder is not None:
@@ -65,24 +66,22 @@ class Spending:
             self.ledger.server_ended(name)
 
 
-def stated_price(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
+def stated_price(lake: Lake, model: PlannedModel) -> Price | None:
     """Return the price of tokens, stated now or in an earlier run.
 
     Return 0 for controls and recordings, None if it is unknown.
     """
-    price = price_of(plan, identity, request)
-    return (
-        (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
-    )
+    price = role_cost(lake, model).price
+    return (0.0, 0.0) if price is None and _knows_answers(model) else price
 
 
-def token_price(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
+def token_price(lake: Lake, model: PlannedModel) -> Price | None:
     """Return the token price that a cap counts.
 
     A model that Parley serves and that costs only by the hour has the token price 0.
     """
-    price = stated_price(plan, identity, request)
-    return (0.0, 0.0) if price is None and request.usd_per_hour is not None else price
+    price = stated_price(lake, model)
+    return (0.0, 0.0) if price is None and model.request.usd_per_hour is not None else price
 
 
 def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
@@ -90,21 +89,19 @@ def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
 
     Return () if tokens cost nothing.
     """
-    prices_of = {
-        access.identity: token_price(plan, access.identity, request)
-        for access, request in plan.models
-    }
-    players = (player for player in (plan.spec.subject, plan.spec.simulator) if player is not None)
-    prices = tuple(prices_of.get(player) for player in players)
+    players = (model for model in plan.models if model.role != "judge")
+    prices = tuple(token_price(plan.lake, player) for player in players)
     return prices if any(price != (0.0, 0.0) for price in prices) else ()
 
 
-def sends_nothing(identity: ModelIdentity, request: ModelRequest) -> bool:
+def sends_nothing(model: PlannedModel) -> bool:
     """Return True for a control or a recording without a stated price: no requests are sent."""
-    is_free = PROVIDERS.load(identity.provider).knows_answers
-    return (
-        is_free and request.usd_per_million_input is None and request.usd_per_million_output is None
-    )
+    prices = (model.request.usd_per_million_input, model.request.usd_per_million_output)
+    return _knows_answers(model) and prices == (None, None)
+
+
+def _knows_answers(model: PlannedModel) -> bool:
+    return PROVIDERS.load(model.identity.provider).knows_answers
 
 
 def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
@@ -123,12 +120,12 @@ def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
 
 
 def _require_known_prices(plan: RunPlan, limit: float) -> None:
-    for access, request in plan.models:
-        if token_price(plan, access.identity, request) is None:
-            by_hour = " or usd_per_hour (--usd-per-hour)" if request.is_served_here else ""
+    for model in plan.models:
+        if token_price(plan.lake, model) is None:
+            by_hour = " or usd_per_hour (--usd-per-hour)" if model.request.is_served_here else ""
             raise ConfigError(
-                f"the cap usd={limit:.10g} cannot be enforced: model {access.label} has no price."
-                " Set usd_per_million_input and usd_per_million_output"
+                f"the cap usd={limit:.10g} cannot be enforced: model {model.identity.label} has no"
+                " price. Set usd_per_million_input and usd_per_million_output"
                 f" (--price IN OUT; --simulator-price, --judge-price){by_hour}, to 0 if it costs"
                 " nothing. Or cap tokens or wall_hours instead"
             )
@@ -146,10 +143,10 @@ def _require_known_prices(plan: RunPlan, limit: float) -> None:
 
 
 def _require_known_gpus(plan: RunPlan, limit: float) -> None:
-    for access, request in plan.models:
-        if request.is_served_here and request.n_gpus is None:
+    for model in plan.models:
+        if model.request.is_served_here and model.request.n_gpus is None:
             raise ConfigError(
                 f"the cap gpu_hours={limit:.10g} cannot be enforced: the number of GPUs of"
-                f" the server of model {access.label} is unknown. Set gpus (--gpus N; `gpus` in"
-                " a night's configuration), to 0 if it runs on CPUs"
+                f" the server of model {model.identity.label} is unknown. Set gpus (--gpus N;"
+                " `gpus` in a night's configuration), to 0 if it runs on CPUs"
             )

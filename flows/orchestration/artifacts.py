@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from flows.site.links import address, comparison_page, night_page, run_page
+from flows.site.pages import address, comparison_page, night_page, run_page
 from flows.text.comparison import LEGEND, comparison_markdown
 from schemas.outside.display import markdown_cell
 from tasks.planning.reporting.report import RunReport

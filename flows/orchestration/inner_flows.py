@@ -15,8 +15,7 @@ from uuid import UUID
 
 from prefect.utilities.annotations import quote
 
-from tasks.driver.repeating import repeating
-from tasks.driver.signals import stop, terminated_in_time
+from tasks.driver.signals import repeating, stop, terminated_in_time
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

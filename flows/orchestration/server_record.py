@@ -18,7 +18,7 @@ from typing import Literal
 from flows.orchestration.processes import is_alive
 from flows.orchestration.settings import LOOPBACK
 from schemas.errors import ServerUnavailable
-from tasks.driver.repeating import repeating
+from tasks.driver.signals import repeating
 
 Owner = Literal["command", "server start"]
 

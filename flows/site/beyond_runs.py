@@ -1,13 +1,13 @@
 """Pages about more than one run: comparisons, nights, and histories of model families."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from flows.site.charts import Colours, history_chart
-from flows.site.narrowing import narrowing_charts
-from flows.site.pages import SHORT, file_name, write
+from flows.site.charts import Colours, history_chart, narrowing_charts
+from flows.site.pages import SHORT, comparison_page, file_name, history_page, night_page, write
 from flows.site.transcripts import turns_of
 from flows.text.night import seconds_of, withheld_lines
 from flows.text.work import work_lines
@@ -23,7 +23,6 @@ SIDE_BY_SIDE = 500
 For further changed dialogues, the comparison links to the transcript in each run.
 """
 
-
 Pair = tuple[str, str]
 """Ids of two compared runs: (old, new)."""
 
@@ -32,7 +31,7 @@ def write_comparisons(
     folder: Path,
     rows: SiteRows,
     requested: Sequence[Pair],
-    leading: Mapping[Pair, Sequence[Mapping[str, Any]]] | None = None,
+    leading: Mapping[Pair, Sequence[Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Write a page for each pair of runs to compare.
 
@@ -51,53 +50,54 @@ def write_comparisons(
     comparisons = rows.rows(
         "select * from comparisons order by night_id desc, run_id, against, metric"
     )
-    latest = rows.last_compared_night()
-    computed = dict(leading or {})
-    pairs = dict.fromkeys(
-        [*requested, *((row["other_run_id"], row["run_id"]) for row in comparisons), *computed]
-    )
-    with_dialogues = {
-        *requested,
-        *((row["other_run_id"], row["run_id"]) for row in comparisons if row["night_id"] == latest),
-    }
-    of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    latest, with_dialogues = rows.last_compared_night(), set(requested)
+    of_pair: defaultdict[Pair, list[dict[str, Any]]] = defaultdict(list)
     for row in comparisons:
-        of_pair.setdefault((row["other_run_id"], row["run_id"]), []).append(row)
+        pair = row["other_run_id"], row["run_id"]
+        of_pair[pair].append(row)
+        if row["night_id"] == latest:
+            with_dialogues.add(pair)
     runs = {run["run_id"]: run for run in rows.runs()}
     named: list[dict[str, Any]] = []
-    for old, new in pairs:
+    for old, new in dict.fromkeys([*requested, *of_pair, *leading]):
         if not {old, new} <= runs.keys():
             continue
         name = f"{old[:SHORT]}-{new[:SHORT]}"
-        pair: dict[str, Any] = {"up": "../", "old": runs[old], "new": runs[new], "name": name}
+        sides = {"old": runs[old], "new": runs[new]}
         changed = rows.changed(old, new) if (old, new) in with_dialogues else None
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
-        values = of_pair.get((old, new)) or computed.get((old, new)) or []
+        values = of_pair.get((old, new)) or leading.get((old, new)) or []
         decided = [row for row in rows.decisions(new) if row["baseline_run_id"] == old]
-        page = {
-            "rows": values,
-            "changed": changed,
-            "shown": set(shown),
-            "narrowings": narrowing_charts(decided),
-        }
-        write(folder / "compared" / f"{name}.html", "compared", **pair, **page)
+        write(
+            folder / comparison_page(old, new),
+            "compared",
+            up="../",
+            **sides,
+            name=name,
+            rows=values,
+            changed=changed,
+            shown=set(shown),
+            narrowings=narrowing_charts(decided),
+        )
         left = rows.parts_of(old, [episode for episode, _ in shown])
         right = rows.parts_of(new, [episode for _, episode in shown])
         for ((old_episode, new_episode), row), (_, of_old), (_, of_new) in zip(
             shown.items(), left, right, strict=True
         ):
-            path = (
-                folder
-                / "compared"
-                / name
-                / f"{file_name(old_episode)}-{file_name(new_episode)}.html"
+            page = f"{file_name(old_episode)}-{file_name(new_episode)}.html"
+            write(
+                folder / "compared" / name / page,
+                "side_by_side",
+                up="../../",
+                **sides,
+                name=name,
+                row=row,
+                left=list(turns_of(of_old)),
+                right=list(turns_of(of_new)),
             )
-            sides = {"left": list(turns_of(of_old)), "right": list(turns_of(of_new))}
-            write(path, "side_by_side", **{**pair, "up": "../../"}, row=row, **sides)
-        n_lost = sum(row["event"] == "regression" for row in values)
-        counts = {"n_changed": None if changed is None else len(both), "n_lost": n_lost}
-        named.append({"name": name, "old": runs[old], "new": runs[new], **counts})
+        n_changed = None if changed is None else len(both)
+        named.append({"name": name, **sides, "n_changed": n_changed, "n_lost": _n_lost(values)})
     return named
 
 
@@ -108,9 +108,9 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
         lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True
     )
     published = {run["run_id"]: run for run in rows.runs()}
-    events: dict[str, list[dict[str, Any]]] = {}
+    events: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows.events():
-        events.setdefault(row["night_id"], []).append(row)
+        events[row["night_id"]].append(row)
     for night in nights:
         seconds = seconds_of(lake, night.night_id)
         works = [
@@ -123,25 +123,28 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
             }
             for work in night.work
         ]
-        path = folder / "nights" / f"{file_name(night.night_id)}.html"
         write(
-            path,
+            folder / night_page(night.night_id),
             "night",
             up="../",
             night=night,
             works=works,
             besides=seconds.get("", {}),
-            events=events.get(night.night_id, []),
+            events=events[night.night_id],
         )
     return [
         {
             "night_id": night.night_id,
             "started_at": night.started_at,
             "work": night.work,
-            "n_lost": sum(row["event"] == "regression" for row in events.get(night.night_id, ())),
+            "n_lost": _n_lost(events[night.night_id]),
         }
         for night in nights
     ]
+
+
+def _n_lost(rows: Iterable[Mapping[str, Any]]) -> int:
+    return sum(row["event"] == "regression" for row in rows)
 
 
 def _withheld(home: Home, run_id: str) -> list[str]:
@@ -157,20 +160,10 @@ def write_history(folder: Path, rows: SiteRows, colours: Colours) -> list[dict[s
     families: list[dict[str, Any]] = []
     for family, members in groupby(history, key=lambda row: row["family"]):
         points = list(members)
-        series = [
-            {"points": group, "chart": history_chart(group, colours)}
-            for group in (
-                list(group)
-                for _, group in groupby(points, key=lambda row: (row["series"], row["metric"]))
-            )
-        ]
-        write(
-            folder / "history" / f"{file_name(family)}.html",
-            "history",
-            up="../",
-            family=family,
-            series=series,
-        )
+        groups = groupby(points, key=lambda row: (row["series"], row["metric"]))
+        lists = (list(group) for _, group in groups)
+        series = [{"points": group, "chart": history_chart(group, colours)} for group in lists]
+        write(folder / history_page(family), "history", up="../", family=family, series=series)
         families.append(
             {
                 "family": family,

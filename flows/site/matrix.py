@@ -50,16 +50,12 @@ def _matrix(anchor: str, rows: Sequence[Row], colours: Colours) -> dict[str, Any
     metrics = [*(name for name in order if name in measured), *sorted(measured - set(order))]
     main = metrics[0]
     lines = [_line(run, metrics, colours) for run in runs.values()]
-    columns = [
-        _column(first["setting"], metric, [line["results"].get(metric) for line in lines])
-        for metric in metrics
-    ]
-    for column in columns:
-        _mark_best(column, lines)
-        for line in lines:
-            line["cells"].append(
-                _cell(line["results"].get(column["metric"]), column, line["is_control"])
-            )
+    columns = [_column(first["setting"], metric, lines) for metric in metrics]
+    for line in lines:
+        line["cells"] = [
+            _cell(line["results"].get(column["metric"]), column, line["is_control"])
+            for column in columns
+        ]
     return {
         "anchor": anchor,
         "setting": first["setting"],
@@ -81,59 +77,40 @@ def _line(results: Mapping[str, Row], metrics: Sequence[str], colours: Colours) 
         "is_control": is_control(first["model"]),
         "results": results,
         "ordered": ordered,
-        "cells": [],
     }
 
 
-def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[str, Any]:
-    """Return a column with its scale.
+def _column(setting: str, metric: str, lines: Sequence[Row]) -> dict[str, Any]:
+    """Return a column with its scale and the best mean of two or more models.
 
     The scale is the metric's range. If no installed benchmark states one, values and intervals
-    decide.
+    decide. Controls cannot be best: their scores are known beforehand.
     """
+    cells = [(line, line["results"][metric]) for line in lines if metric in line["results"]]
     bounds = [
         row[name]
-        for row in results
-        if row
+        for _, row in cells
         for name in ("mean", "ci_low", "ci_high")
         if row[name] is not None
     ]
     low, high = metric_range(setting, metric) or (0.0, 1.0)
-    low, high = min([low, *bounds]), max([high, *bounds])
+    means = [row["mean"] for line, row in cells if not line["is_control"]]
+    means = [mean for mean in means if mean is not None]
+    direction = better(metric)
+    has_best = len(means) > 1 and direction is not None
     return {
         "metric": metric,
         "name": metric_name(metric),
         "unit": metric_unit(setting, metric),
-        "better": better(metric),
-        "low": low,
-        "high": high,
-        "best": None,
+        "better": direction,
+        "low": min([low, *bounds]),
+        "high": max([high, *bounds]),
+        "best": (max(means) if direction == "higher" else min(means)) if has_best else None,
     }
-
-
-def _mark_best(column: dict[str, Any], lines: Sequence[Row]) -> None:
-    """Mark the best mean of two or more models.
-
-    Controls are ignored: their scores are known beforehand.
-    """
-    means = [
-        line["results"][column["metric"]]["mean"]
-        for line in lines
-        if not line["is_control"] and column["metric"] in line["results"]
-    ]
-    values = [mean for mean in means if mean is not None]
-    if len(values) > 1 and column["better"] is not None:
-        column["best"] = max(values) if column["better"] == "higher" else min(values)
 
 
 def _cell(row: Row | None, column: Row, is_control: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "row": row,
-        "metric": column["name"],
-        "is_best": False,
-        "dot": None,
-        "ends": None,
-    }
+    shown = {"row": row, "metric": column["name"], "is_best": False, "dot": None, "ends": None}
     if row is None or row["mean"] is None:
         return shown
 
@@ -155,12 +132,8 @@ def _sorted(lines: Sequence[dict[str, Any]], main: str) -> list[dict[str, Any]]:
 
     def place(line: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
         mean = line["results"][main]["mean"] if main in line["results"] else None
-        return (
-            line["is_control"],
-            mean is None,
-            0.0 if mean is None else sign * mean,
-            line["run"]["label"],
-        )
+        rank = 0.0 if mean is None else sign * mean
+        return line["is_control"], mean is None, rank, line["run"]["label"]
 
     return sorted(lines, key=place)
 
@@ -203,13 +176,7 @@ def standing(matrix: Row, compared: Mapping[tuple[str, str], Sequence[Row]]) -> 
         comparable, or share no problem), `decided` or `undecided`.
     """
     best = list(rivals(matrix))
-    result: dict[str, Any] = {
-        "matrix": matrix,
-        "leader": None,
-        "second": None,
-        "pair": None,
-        "state": "controls",
-    }
+    result = {"matrix": matrix, "leader": None, "second": None, "pair": None, "state": "controls"}
     if not best:
         return result
     result |= {"leader": best[0], "state": "single"}

@@ -1,4 +1,7 @@
-"""Template environment of the site. All values are untrusted, so they are cleaned and escaped."""
+"""Templates and paths of the site's pages.
+
+All values of the templates are untrusted, so they are cleaned and escaped.
+"""
 
 import re
 import unicodedata
@@ -39,9 +42,8 @@ def environment() -> "Environment":
         "short": lambda text: text[:SHORT],
         "name": file_name,
         "day": lambda text: text[:16],
-    }
-    templates.filters |= {
-        name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))
+        "seconds": partial(_fixed, digits=1),
+        "dollars": partial(_fixed, digits=6),
     }
     return templates
 
@@ -60,6 +62,36 @@ def write(path: Path, template: str, **values: Any) -> None:
 def file_name(text: str) -> str:
     """Return the file name of an id's page: the id if it is a safe name, else its digest."""
     return text if _SAFE_NAME.fullmatch(text) else content_id(text)
+
+
+def run_page(run_id: str) -> str:
+    """Return the path of a run's page."""
+    return f"runs/{run_id[:SHORT]}.html"
+
+
+def comparison_page(old: str, new: str) -> str:
+    """Return the path of the page that compares two runs."""
+    return f"compared/{old[:SHORT]}-{new[:SHORT]}.html"
+
+
+def history_page(family: str) -> str:
+    """Return the path of a family's page."""
+    return f"history/{file_name(family)}.html"
+
+
+def night_page(night_id: str) -> str:
+    """Return the path of a night's page."""
+    return f"nights/{file_name(night_id)}.html"
+
+
+def address(site_url: str, page: str) -> str:
+    """Return the address of a page.
+
+    Args:
+        site_url: address of the site's folder, with or without a slash at its end.
+        page: path of the page below it.
+    """
+    return f"{site_url.rstrip('/')}/{page}"
 
 
 def number(value: Any) -> str:

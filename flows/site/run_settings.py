@@ -9,7 +9,25 @@ from schemas.run import ModelIdentity, RunSpec, Sampling
 
 def settings_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, value) of each setting of a run that is set, except model and benchmark."""
-    return list(_settings(RunSpec.model_validate_json(run["spec_json"])))
+    spec = RunSpec.model_validate_json(run["spec_json"])
+    agent, simulator = spec.agent, spec.simulator
+    facts = (
+        ("options of dialogues", _pairs(spec.episode_options)),
+        ("options of scoring", _pairs(spec.scoring_options)),
+        ("sampling", _fields(spec.sampling)),
+        ("samples", str(spec.samples)),
+        ("seed", str(spec.seed)),
+        ("agent", agent and f"{agent.name} {agent.version} {_pairs(agent.options)}".strip()),
+        ("simulated user", simulator and _model(simulator)),
+        ("sampling of the simulated user", _fields(spec.simulator_sampling)),
+        ("embedder", _fields(spec.embedder)),
+        ("served with", _pairs(spec.subject.serving)),
+        ("chat template", spec.subject.chat_template),
+        ("weights", spec.subject.weights_digest),
+        ("limits of programs", _fields(spec.limits)),
+        *(("judge", text) for text in _judges(spec)),
+    )
+    return [(name, text) for name, text in facts if text]
 
 
 def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -31,59 +49,24 @@ def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
     return set(newest.values())
 
 
-def _settings(spec: RunSpec) -> Iterator[tuple[str, str]]:
-    agent, simulator, embedder = spec.agent, spec.simulator, spec.embedder
-    facts = (
-        ("options of dialogues", _pairs(spec.episode_options)),
-        ("options of scoring", _pairs(spec.scoring_options)),
-        ("sampling", _fields(spec.sampling)),
-        ("samples", str(spec.samples)),
-        ("seed", str(spec.seed)),
-        (
-            "agent",
-            ""
-            if agent is None
-            else f"{agent.name} {agent.version} {_pairs(agent.options)}".strip(),
-        ),
-        ("simulated user", "" if simulator is None else _model(simulator)),
-        (
-            "sampling of the simulated user",
-            "" if spec.simulator_sampling is None else _fields(spec.simulator_sampling),
-        ),
-        ("embedder", "" if embedder is None else _fields(embedder)),
-        ("served with", _pairs(spec.subject.serving)),
-        ("chat template", spec.subject.chat_template),
-        ("weights", spec.subject.weights_digest),
-        ("limits of programs", _fields(spec.limits)),
-    )
-    yield from ((name, text) for name, text in facts if text)
-    judges = [
-        (judge_spec.rubric, judge_spec.judge, judge_spec.sampling) for judge_spec in spec.judges
-    ]
-    judges += [("", spec.judge, Sampling())] if spec.judge is not None and not judges else []
-    yield from (
-        ("judge", f"{rubric} {_model(judge)} {_changes(sampling)}".strip())
-        for rubric, judge, sampling in judges
-    )
+def _judges(spec: RunSpec) -> Iterator[str]:
+    judges = [(judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+    if spec.judge is not None and not judges:
+        judges = [("", spec.judge, Sampling())]
+    for rubric, judge, sampling in judges:
+        # Shown is what differs from the default, greedy sampling.
+        changes = "" if sampling == Sampling() else f"({_fields(sampling)})"
+        yield f"{rubric} {_model(judge)} {changes}".strip()
 
 
 def _model(identity: ModelIdentity) -> str:
     return f"{identity.label} {identity.revision}".strip()
 
 
-def _changes(sampling: Sampling) -> str:
-    """Return what differs from the default, greedy sampling."""
-    return "" if sampling == Sampling() else f"({_fields(sampling)})"
-
-
-def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{name}={value}" for name, value in pairs)
 
 
-def _fields(value: Frozen) -> str:
-    present = {
-        name: setting
-        for name, setting in value.model_dump(mode="json").items()
-        if setting not in (None, "", [], ())
-    }
-    return ", ".join(f"{name}={setting}" for name, setting in present.items())
+def _fields(value: Frozen | None) -> str:
+    settings = {} if value is None else value.model_dump(mode="json")
+    return _pairs(item for item in settings.items() if item[1] not in (None, "", [], ()))

@@ -6,11 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flows.site.charts import Colours, charts
+from flows.site.charts import Colours, charts, narrowing_charts
 from flows.site.labels import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, leading_pairs, matrices, standing
-from flows.site.narrowing import narrowing_charts
-from flows.site.pages import SHORT, file_name, write
+from flows.site.pages import SHORT, file_name, run_page, write
 from flows.site.run_settings import newest_of_each, settings_of
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
@@ -58,21 +57,18 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
             pair: rows.compared(*pair, directions)
             for pair in [*leading_pairs(rows, boards), *requested]
         }
-        values = {
-            "curves": curves,
-            "compared": write_comparisons(folder, rows, requested, leading),
-            "nights": write_nights(folder, rows, home),
-            "histories": write_history(folder, rows, colours),
-            "matrices": boards,
-            "standings": [standing(matrix, leading) for matrix in boards],
-        }
         write(
             folder / "index.html",
             "index",
             up="",
             runs=runs,
             cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN),
-            **values,
+            curves=curves,
+            compared=write_comparisons(folder, rows, requested, leading),
+            nights=write_nights(folder, rows, home),
+            histories=write_history(folder, rows, colours),
+            matrices=boards,
+            standings=[standing(matrix, leading) for matrix in boards],
         )
     return {"runs": len(runs), "dialogues": sum(counts)}
 
@@ -93,19 +89,11 @@ def _write_curves(
     folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours
 ) -> Iterator[str]:
     for table in rows.curve_tables():
-        drawn = list(
-            charts(
-                [row for row in rows.table(table.name) if row["run_id"] in shown], table, colours
-            )
-        )
+        own = [row for row in rows.table(table.name) if row["run_id"] in shown]
+        drawn = list(charts(own, table, colours))
         if drawn:
-            write(
-                folder / "curves" / f"{file_name(table.name)}.html",
-                "curves",
-                up="../",
-                table=table.name,
-                charts=drawn,
-            )
+            path = folder / "curves" / f"{file_name(table.name)}.html"
+            write(path, "curves", up="../", table=table.name, charts=drawn)
             yield table.name
 
 
@@ -118,19 +106,19 @@ def _write_run(
     has_night: bool,
 ) -> int:
     run_id = run["run_id"]
-    scores = [row for row in board if row["run_id"] == run_id]
     episodes = rows.episodes(run_id)
-    values = {
-        "up": "../",
-        "run": run,
-        "settings": settings_of(run),
-        "has_night": has_night,
-        "scores": scores,
-        "narrowings": narrowing_charts(rows.decisions(run_id)),
-        "costs": rows.costs(run_id),
-        "episodes": episodes,
-    }
-    write(folder / "runs" / f"{run_id[:SHORT]}.html", "run", **values)
+    write(
+        folder / run_page(run_id),
+        "run",
+        up="../",
+        run=run,
+        settings=settings_of(run),
+        has_night=has_night,
+        scores=[row for row in board if row["run_id"] == run_id],
+        narrowings=narrowing_charts(rows.decisions(run_id)),
+        costs=rows.costs(run_id),
+        episodes=episodes,
+    )
     failures = [at for at, episode in enumerate(episodes) if episode["n_failed"]]
     contexts = rows.context_of(run_id)
     ids = [episode["episode_id"] for episode in episodes]
@@ -139,16 +127,16 @@ def _write_run(
         context = contexts.get((episode["dialog_id"], episode["row_digest"]))
         if context is not None:
             _write_context(folder, rows, context[0])
-        links = links_of(ids, failures, at)
-        path = folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html"
-        of_page = {
-            "up": "../../",
-            "run": run,
-            "episode": episode,
-            "links": links,
-            "context": context,
-        }
-        write(path, "dialogue", **of_page, turns=list(turns_of(parts)))
+        write(
+            folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html",
+            "dialogue",
+            up="../../",
+            run=run,
+            episode=episode,
+            links=links_of(ids, failures, at),
+            context=context,
+            turns=list(turns_of(parts)),
+        )
     return len(episodes)
 
 

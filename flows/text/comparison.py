@@ -4,9 +4,10 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flows.text.records import markdown_table
 from flows.text.result_table import distinct_names
 from flows.text.results import print_rows
-from schemas.outside.display import markdown_cell, plain_line
+from schemas.outside.display import plain_line
 from tasks.metrics.registry import heading_of
 from warehouse.comparison.decisions import SEQUENCE
 
@@ -25,15 +26,13 @@ Row = Mapping[str, Any]
 
 def print_comparisons(rows: Sequence[Row]) -> None:
     """Print rows of the table `comparisons`, one table for each pair of runs."""
-    for pair in _pairs(rows):
+    pairs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        pairs.setdefault((row["run_id"], row["other_run_id"]), []).append(row)
+    for pair in pairs.values():
         print("\n".join(_lines(pair)), end="\n\n")
     if rows:
         print(textwrap.fill(LEGEND, _WIDTH))
-
-
-def _pairs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    for key in dict.fromkeys((row["run_id"], row["other_run_id"]) for row in rows):
-        yield [row for row in rows if (row["run_id"], row["other_run_id"]) == key]
 
 
 def _lines(pair: Sequence[Row]) -> Iterator[str]:
@@ -169,43 +168,24 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     """Return comparisons as one Markdown table. All cells are escaped."""
     if not rows:
         return ""
-    lines = [
-        (
-            "run",
-            "against",
-            "metric",
-            "old",
-            "new",
-            "difference",
-            "95% interval",
-            "q",
-            "MDE",
-            "event",
-            "judge drift",
-        )
-    ]
+    columns = (
+        *("run", "against", "metric", "old", "new", "difference", "95% interval", "q", "MDE"),
+        *("event", "judge drift"),
+    )
+    lines: list[tuple[str, ...]] = []
     for row in rows:
-        old, new, difference, interval, q_value, mde, _ = _cells(row)
-        against = f"{row['against']} {row['other_model']}"
+        old, new, difference, interval, *others, _ = _cells(row)
         lines.append(
             (
                 f"{row['setting']} · {row['model']}",
-                against,
-                _heading(row["metric"]),
-                *(
-                    old,
-                    new,
-                    difference,
-                    sequence_text(row) or interval,
-                    q_value,
-                    mde,
-                    row["event"] or "",
-                    _drift_cell(row),
-                ),
+                f"{row['against']} {row['other_model']}",
+                heading_of(row["metric"]),
+                *(old, new, difference, sequence_text(row) or interval, *others),
+                row["event"] or "",
+                _drift_cell(row),
             )
         )
-    cells = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
-    return "\n".join([cells[0], "|" + " --- |" * len(lines[0]), *cells[1:]])
+    return markdown_table(columns, lines)
 
 
 def _drift_cell(row: Row) -> str:
@@ -219,24 +199,9 @@ def _drift_cell(row: Row) -> str:
     return f"{row['judge_n_changed']} of {row['judge_n']}{shift}"
 
 
-def _heading(metric: str) -> str:
-    return heading_of(metric)
-
-
-_HEADS = (
-    "rubric",
-    "raters",
-    "n",
-    "missing",
-    "episodes",
-    "equal",
-    "kappa",
-    "weighted kappa",
-)
-
-
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
+    heads = ("rubric", "raters", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
     fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [
         (
@@ -248,7 +213,7 @@ def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for row in rows
     ]
-    print_rows("", _HEADS, cells)
+    print_rows("", heads, cells)
 
 
 def _kappa(row: Mapping[str, Any], name: str, reason: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flows.text.records import published_records
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.storage.home import Home
 
@@ -11,19 +12,9 @@ _MOST_LINES, _BAR = 8, 41
 """Maximum number of lines of a drawing, and their width in characters."""
 
 
-def decision_rows_of(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of the table `decisions` for the runs, with their settings."""
-    from warehouse.connect import named_query
-
-    if not run_ids or not home.warehouse.exists():
-        return []
-    columns, rows = named_query(home.path, "decisions_of_runs", run_ids=list(run_ids))
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
 def decision_lines(home: Home, run_ids: Sequence[str]) -> list[str]:
     """Return a line for each metric by which one of the runs was decided early."""
-    return [decision_line(row) for row in decision_rows_of(home, run_ids)]
+    return [decision_line(row) for row in published_records(home, "decisions_of_runs", run_ids)]
 
 
 def decision_line(row: Mapping[str, Any]) -> str:
@@ -51,20 +42,14 @@ def decision_line(row: Mapping[str, Any]) -> str:
 
 def decision_markdown(home: Home, run_ids: Sequence[str]) -> list[str]:
     """Return the decisions of the runs as Markdown: a line, and a drawing of the interval."""
-    return [
-        "\n\n".join(
-            (
-                markdown_cell(decision_line(row), 500),
-                *(f"```text\n{drawing}\n```" for drawing in _drawings(row)),
-            )
-        )
-        for row in decision_rows_of(home, run_ids)
-    ]
-
-
-def _drawings(row: Mapping[str, Any]) -> Iterator[str]:
-    if row["sequence"]:
-        yield "\n".join(narrowing_lines(row["sequence"]))
+    blocks: list[str] = []
+    for row in published_records(home, "decisions_of_runs", run_ids):
+        block = markdown_cell(decision_line(row), 500)
+        if row["sequence"]:
+            drawing = "\n".join(narrowing_lines(row["sequence"]))
+            block += f"\n\n```text\n{drawing}\n```"
+        blocks.append(block)
+    return blocks
 
 
 def narrowing_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -1,15 +1,21 @@
-"""Tables of `parley list`."""
+"""Tables of `parley list`, and the details of a benchmark or setting."""
 
 import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
+from flows.text.records import as_records
 from schemas.outside.hidden import hidden
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import Home
+from tasks.storage.parquet_rows import n_rows
 
 if TYPE_CHECKING:
+    from tasks.benchmarks.contract import Benchmark
+    from tasks.benchmarks.setting import Setting
     from tasks.storage.parquet_store import Lake
 
 Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
@@ -62,26 +68,34 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
 
     Heads, ids and times are short. The numbers of episodes without a valid result share a cell.
     """
-    printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
+    printed = [_printed(record) for record in as_records(columns, rows)]
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
     return heads, [tuple(row[column] for column in visible) for row in printed]
 
 
-def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
-    """Yield title and table of each benchmark's metrics.
+def printed_tables(
+    kind: str, columns: Sequence[str], rows: Sequence[Any]
+) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Any]]]]:
+    """Yield title, heads and cells of each table that shows the listing of a kind on a terminal.
 
-    Each table has no column for the benchmark, so that full names of metrics fit.
+    Each benchmark's metrics have a table of their own, without a column for the benchmark, so that
+    full names of metrics fit.
     """
-    for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
-        table = [(metric, version, about) for metric, version, _, about in metrics]
-        yield f"Metrics of {benchmark}", (("metric", "version", "about"), table)
+    if kind == "metrics":
+        for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
+            cells = [(metric, version, about) for metric, version, _, about in metrics]
+            yield f"Metrics of {benchmark}", ("metric", "version", "about"), cells
+    elif kind == "benchmarks":
+        yield "", *printed_rows(rows)
+    else:
+        yield "", *printed_listing(columns, rows)
 
 
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return the reason of each withheld, incomplete or released run, in at most three lines."""
     lines: list[str] = []
-    for run in (dict(zip(columns, row, strict=True)) for row in rows):
+    for run in as_records(columns, rows):
         if run.get("withheld_reason"):
             state = (
                 f"released ({run['released_because']}), withheld"
@@ -111,24 +125,17 @@ def _printed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _benchmarks(home: Home) -> Rows:
-    from flows.text.benchmark_listing import COLUMNS, benchmark_rows
-
-    return COLUMNS, benchmark_rows(home)
+    columns = ("setting", "benchmark", "dataset_versions", "rows_staged", "options", "about")
+    return columns, benchmark_rows(home)
 
 
 def _agents(_home: Home) -> Rows:
     from tasks.dialogue.agents.registry import AGENTS
 
-    agents = [AGENTS.load(name) for name in AGENTS.names()]
-    rows = [
-        (
-            a.name,
-            a.version,
-            " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options),
-            a.help,
-        )
-        for a in agents
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for agent in map(AGENTS.load, AGENTS.names()):
+        options = (f"{o.name}={'|'.join(o.values) or o.default}" for o in agent.options)
+        rows.append((agent.name, agent.version, " ".join(options), agent.help))
     return ("agent", "version", "options", "about"), rows
 
 
@@ -144,25 +151,15 @@ def _builds(_home: Home) -> Rows:
         for name, layout in layouts().items()
     ]
     for name, (_, build) in constructions().items():
-        needs = [
-            *(f"a {role}" for role in build.roles),
-            *(["an embedder"] if build.needs_embedder else []),
-        ]
+        needs = [f"a {role}" for role in build.roles]
+        needs += ["an embedder"] if build.needs_embedder else []
+        needs += ["a sandbox"] if build.runs_programs else []
         options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in build.options)
-        rows.append(
-            (
-                name,
-                " and ".join([*needs, *(["a sandbox"] if build.runs_programs else [])]),
-                options,
-                build.help,
-            )
-        )
+        rows.append((name, " and ".join(needs), options, build.help))
     return ("build", "made_by", "options", "about"), rows
 
 
 def _templates(_home: Home) -> Rows:
-    from tasks.benchmarks.registry import BENCHMARKS
-
     rows = []
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
@@ -178,7 +175,6 @@ def _templates(_home: Home) -> Rows:
 
 
 def _metrics(_home: Home) -> Rows:
-    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.metrics.registry import METRICS
 
     rows = []
@@ -236,15 +232,12 @@ def _runs(home: Home) -> Rows:
         "finished_at",
         "withheld_reason",
     )
-    released = [released_because(lake, r) for r in records]
-    shown_records = [
-        r if reason is None else r.model_copy(update={"status": "finished"})
-        for r, reason in zip(records, released, strict=True)
-    ]
-    rows = [
-        (*(getattr(r, c) for c in columns), reason)
-        for r, reason in zip(shown_records, released, strict=True)
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for record in records:
+        reason = released_because(lake, record)
+        facts = record.model_dump(include={*columns})
+        facts["status"] = record.status if reason is None else "finished"
+        rows.append((*(facts[column] for column in columns), reason))
     return (*columns, "released_because"), rows
 
 
@@ -270,20 +263,130 @@ def _episodes(home: Home, run: str | None) -> Rows:
     lake = _lake(home)
     columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")
     settings = {record.run_id: record.setting for record in lake.read("runs", RunRecord)}
-    if run is None:
-        members = lake.read("run_episodes", RunEpisode)
-    else:
+    keys: dict[str, str] = {}
+    if run is not None:
         from tasks.planning.why_rerun import find_run
 
         record = find_run(lake, run)
-        members = lake.read(
-            "run_episodes",
-            RunEpisode,
-            benchmark=record.benchmark,
-            model=record.model,
-            run_id=record.run_id,
-        )
+        keys = record.model_dump(include={"benchmark", "model", "run_id"})
     return columns, [
         (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
-        for m in members
+        for m in lake.read("run_episodes", RunEpisode, **keys)
     ]
+
+
+_WIDTH = 80
+_GAP = 5
+"""Number of characters of a printed line that belong to no column."""
+BenchmarkRow = tuple[str, str, str, Mapping[str, int] | None, str, str]
+
+
+def benchmark_rows(home: Home) -> list[BenchmarkRow]:
+    """Return a row for each setting of all benchmarks.
+
+    `rows_staged` is None if the lake is in an object store.
+    """
+    rows: list[BenchmarkRow] = []
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
+        staged = rows_staged(home, benchmark.name)
+        for setting in benchmark.settings.values():
+            options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
+            versions = ", ".join(benchmark.data.versions)
+            name = f"{benchmark.name}.{setting.name}"
+            rows.append((name, benchmark.about.title, versions, staged, options, setting.help))
+    return rows
+
+
+def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
+    """Return a map from dataset version to the number of rows that were staged last.
+
+    Return None if the lake is in an object store, where counting would be slow.
+    """
+    if home.is_store:
+        return None
+    counts: dict[str, int] = {}
+    for folder in sorted((home.lake / "problems" / f"benchmark={benchmark}").glob("dataset=*")):
+        parts = sorted(folder.glob("part-*.parquet"), key=lambda part: part.stat().st_mtime_ns)
+        if parts:
+            counts[folder.name.partition("=")[2]] = n_rows(parts[-1])
+    return counts
+
+
+def printed_rows(rows: Sequence[BenchmarkRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and cells of a table with one line of at most 80 characters for each setting."""
+    room = _WIDTH - _GAP - max((len(row[0]) for row in rows), default=0)
+    cells = [
+        (name, _datasets(versions.split(", "), staged or {}, room))
+        for name, _, versions, staged, *_ in rows
+    ]
+    return ("setting", "datasets (rows staged)"), cells
+
+
+def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
+    """Return staged versions with their numbers of rows, then other versions, in `room` characters.
+
+    `+N` at the end counts the versions that did not fit.
+    """
+    ordered = [
+        *(name for name in versions if name in staged),
+        *(name for name in versions if name not in staged),
+    ]
+    words = [f"{name} ({staged[name]:,})" if name in staged else name for name in ordered]
+    for n_shown in range(len(words), 0, -1):
+        more = [f"+{len(words) - n_shown}"] if n_shown < len(words) else []
+        text = ", ".join([*words[:n_shown], *more])
+        if len(text) <= room:
+            return text
+    return f"+{len(words)}"
+
+
+def described(home: Home, name: str) -> Iterator[str]:
+    """Yield the lines that describe a benchmark or one of its settings.
+
+    Raises:
+        UnknownName: no benchmark or setting has this name.
+    """
+    benchmark_name, _, setting_name = resolve_name(name).partition(".")
+    benchmark = BENCHMARKS.load(benchmark_name)
+    settings = (
+        [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
+    )
+    yield f"{benchmark.about.title} ({benchmark.name})"
+    yield from textwrap.wrap(benchmark.about.paper, _WIDTH)
+    yield from _fact("metrics", ", ".join(benchmark.scores.metrics))
+    yield from _fact("datasets", _all_datasets(home, benchmark))
+    for setting in settings:
+        yield ""
+        yield from _setting(benchmark, setting)
+
+
+def _all_datasets(home: Home, benchmark: "Benchmark") -> str:
+    staged = rows_staged(home, benchmark.name)
+    words = []
+    for version in benchmark.data.versions:
+        notes = ["default"] if version == benchmark.data.default_version else []
+        notes += [f"{staged[version]:,} rows staged"] if staged and version in staged else []
+        words.append(f"{version} ({', '.join(notes)})" if notes else version)
+    return ", ".join(words)
+
+
+def _setting(benchmark: "Benchmark", setting: "Setting") -> Iterator[str]:
+    yield f"{benchmark.name}.{setting.name}"
+    yield from textwrap.wrap(setting.help, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    if setting.metrics:
+        yield from _fact("further metrics", ", ".join(setting.metrics))
+    for option in setting.options:
+        yield from _fact(
+            f"--option {option.name}",
+            f"{option.help}. {'|'.join(option.choices)} (default: {option.default})",
+        )
+
+
+def _fact(name: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        f"{name}: {text}",
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
@@ -11,7 +11,6 @@ from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord
-from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
 from tasks.planning.reporting.publishing import released_because
@@ -21,16 +20,6 @@ from tasks.storage.parquet_store import Lake
 
 _STOPPED = ("withheld", "incomplete")
 """Statuses of runs for which a reason is recorded."""
-
-
-@dataclass(frozen=True)
-class _Night:
-    night_id: str
-    started_at: str
-    finished_at: str | None
-    """End of the night. None: the night was interrupted."""
-    work: tuple[RunWork, ...]
-    budget: tuple[CapSpent, ...] = ()
 
 
 def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
@@ -49,38 +38,34 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
     seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
     failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
+        runs: list[dict[str, Any]] = []
+        for work in night.work:
+            audit = _audited(lake, work).model_dump()
+            runs.append(
+                work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit}
+            )
+            if work.status in _STOPPED:
+                runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
         facts = {
             "night_id": night.night_id,
             "started_at": night.started_at,
-            "finished_at": night.finished_at,
+            "finished_at": night.finished_at or None,
+            "wall_seconds": wall_s,
+            "budget": [cap.model_dump() for cap in night.budget],
+            "runs": runs,
+            "failed": [
+                run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
+                for run in failed
+            ],
+            "seconds": seconds.get("", {}),
         }
-        facts |= {"wall_seconds": wall_s, "budget": [cap.model_dump() for cap in night.budget]}
-        runs = [
-            work.model_dump()
-            | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
-            | (
-                {"reason": find_run(lake, work.run_id).withheld_reason}
-                if work.status in _STOPPED
-                else {}
-            )
-            for work in night.work
-        ]
-        failures = [
-            run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
-            for run in failed
-        ]
-        print(
-            json.dumps(facts | {"runs": runs, "failed": failures, "seconds": seconds.get("", {})})
-        )
+        print(json.dumps(facts))
         return
-    print(
-        f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (interrupted)'}"
-    )
+    end = night.finished_at or "... (interrupted)"
+    print(f"Night {night.night_id}, {night.started_at} to {end}")
     if wall_s is not None:
-        side_by_side = (
-            "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
-        )
-        print(f"took {wall_s:.1f} s, from its first stage to its last{side_by_side}")
+        overlap = "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
+        print(f"took {wall_s:.1f} s, from its first stage to its last{overlap}")
     for cap in night.budget:
         stopped = ", which stopped the night" if cap.is_met else ""
         share = f"{cap.spent / cap.allowed:.1%}"
@@ -94,10 +79,8 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
             _print_run([*reasons, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
-        print(
-            f"{plain_line(run.title)}: failed"
-            f" ({f'run {run.run_id[:12]}' if run.run_id else 'could not be planned'})"
-        )
+        name = f"run {run.run_id[:12]}" if run.run_id else "could not be planned"
+        print(f"{plain_line(run.title)}: failed ({name})")
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))
     if "" in seconds:
         print(f"not part of any run: {_summed(seconds[''])}")
@@ -161,30 +144,28 @@ def withheld_lines(home: Home, run_id: str) -> list[str]:
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     release = released_because(lake, record)
-    reasons = (
-        [f"{record.status}: {plain_line(record.withheld_reason, 1000)}"]
-        if record.withheld_reason
-        else []
-    )
-    return [*reasons, f"released: {plain_line(release, 500)}"] if release is not None else reasons
+    lines: list[str] = []
+    if record.withheld_reason:
+        lines.append(f"{record.status}: {plain_line(record.withheld_reason, 1000)}")
+    if release is not None:
+        lines.append(f"released: {plain_line(release, 500)}")
+    return lines
 
 
-def _find(lake: Lake, prefix: str | None) -> _Night:
-    nights = {
-        n.night_id: _Night(n.night_id, n.started_at, n.finished_at, n.work, n.budget)
-        for n in lake.read("nights", NightRecord)
-    }
+def _find(lake: Lake, prefix: str | None) -> NightRecord:
+    """Return a night. An interrupted night has no record, so its runs tell of it."""
+    nights = {night.night_id: night for night in lake.read("nights", NightRecord)}
     for run in lake.read("runs", RunRecord):
-        if run.work is not None and run.night_id not in nights:
-            nights[run.night_id] = _Night(run.night_id, run.started_at, None, ())
-        if (
-            run.work is not None
-            and nights.get(run.night_id) is not None
-            and nights[run.night_id].finished_at is None
-        ):
-            night = nights[run.night_id]
-            nights[run.night_id] = _Night(
-                night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work)
+        night = nights.get(run.night_id)
+        if run.work is not None and (night is None or not night.finished_at):
+            nights[run.night_id] = NightRecord(
+                night_id=run.night_id,
+                started_at=min(night.started_at, run.started_at) if night else run.started_at,
+                finished_at="",
+                run_ids=(),
+                n_published=0,
+                n_withheld=0,
+                work=(*(night.work if night else ()), run.work),
             )
     matches = sorted(name for name in nights if name.startswith(prefix or ""))
     if not matches or (prefix is not None and len(matches) > 1):

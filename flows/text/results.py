@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flows.text.decisions import decision_lines, decision_markdown
+from flows.text.records import published_records
 from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    from warehouse.connect import named_query
-
-    if not run_ids or not home.warehouse.exists():
-        return []
-    columns, rows = named_query(home.path, "result_table", run_ids=list(run_ids))
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    records = published_records(home, "result_table", run_ids)
     return sorted(records, key=lambda record: run_ids.index(record["run_id"]))
 
 
@@ -43,11 +39,11 @@ def json_results(home: Home, run_ids: Sequence[str]) -> dict[str, list[dict[str,
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     """Return the results of runs as Markdown tables, one for each benchmark."""
-    from flows.text.result_table import markdown_table, result_tables
+    from flows.text.result_table import result_markdown_table, result_tables
 
     records = _records(home, run_ids)
     tables = [
-        *map(markdown_table, result_tables(records)),
+        *map(result_markdown_table, result_tables(records)),
         *_released_lines(records),
         *decision_markdown(home, run_ids),
     ]
@@ -59,12 +55,7 @@ def compared_rows(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
     Comparisons with predecessors come first, then those with baselines.
     """
-    from warehouse.connect import named_query
-
-    if not run_ids or not home.warehouse.exists():
-        return []
-    columns, rows = named_query(home.path, "comparisons_of_runs", run_ids=list(run_ids))
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    return published_records(home, "comparisons_of_runs", run_ids)
 
 
 def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -119,13 +110,8 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
 
     for row in rows:
         if row["event"]:
-            print(
-                plain_line(
-                    f"{row['setting']} · {row['model']} against its {row['against']},"
-                    f" {event_text(row)}",
-                    500,
-                )
-            )
+            pair = f"{row['setting']} · {row['model']} against its {row['against']}"
+            print(plain_line(f"{pair}, {event_text(row)}", 500))
 
 
 WARN_FROM_SHARE = 0.05
@@ -144,17 +130,9 @@ def _summary(report: "RunReport") -> str:
             (report.pending, "pending"),
             (report.n_infra, "infra"),
             (report.n_unscored, "unscored"),
-        )
-        if n
-    ]
-    parts += (
-        [f"{report.n_drift_calls} requests to measure judge drift"] if report.n_drift_calls else []
-    )
-    parts += [f"{report.n_quarantined} data rows in quarantine"] if report.n_quarantined else []
-    parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
-    parts += [
-        f"{n} {name}"
-        for n, name in (
+            (report.n_drift_calls, "requests to measure judge drift"),
+            (report.n_quarantined, "data rows in quarantine"),
+            (report.n_truncated, "answers cut off at max_tokens"),
             (report.n_refused, "refused"),
             (report.n_empty, "empty answers"),
             (report.n_cut_off, "of them cut off while thinking"),
@@ -167,11 +145,10 @@ def _summary(report: "RunReport") -> str:
     parts += [
         f"requests to the {role}'s endpoint adapted: {changes}" for role, changes in report.adapted
     ]
-    parts += (
-        [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"]
-        if report.n_tampered
-        else []
-    )
+    if report.n_tampered:
+        parts.append(
+            f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"
+        )
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
 
@@ -272,12 +249,8 @@ def _print_text(text: str, height: int | None) -> None:
     A text taller than the terminal goes to `$PAGER`, or else to less, if installed.
     """
     pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
-    if (
-        height is None
-        or text.count("\n") < height
-        or not pager
-        or not _paged(shlex.split(pager), text)
-    ):
+    is_tall = height is not None and text.count("\n") >= height
+    if not (is_tall and pager and _paged(shlex.split(pager), text)):
         print(text)
 
 

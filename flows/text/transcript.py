@@ -1,5 +1,7 @@
 """Transcript of one episode: its messages and the verdicts of its tests."""
 
+from collections.abc import Iterator
+
 from flows.text.decisions import decision_line
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.dialog import Dialog, Role
@@ -9,7 +11,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.night.decision import Decision
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
-from tasks.dialogue.coding_subject import draft_note
+from tasks.dialogue.reviewed_subject import draft_note
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -48,7 +50,7 @@ def transcript_text(home: Home, prefix: str) -> str:
         (m for m in members if _audits(lake, m)), members[0]
     )  # Several runs can contain an episode. Prefer an audited run.
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
-    parts = [_head(episode, _task_share(lake, member)), *_decisions(lake, member)]
+    parts = [*_head(lake, episode, member)]
     parts += [step_text(step, "context") for step in _before(lake, episode)]
     verdicts, audits = _verdicts(lake, member), _audits(lake, member)
     for position, step in enumerate(episode.steps):
@@ -71,17 +73,13 @@ def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
     keys = {"benchmark": episode.benchmark, "dataset_version": episode.dataset_version}
     if not lake.parts("contexts", **keys):
         return ()
-    dialogs = lake.read("dialogs", Dialog, **keys)
-    dialog = next(
-        (
-            d
-            for d in dialogs
-            if (d.dialog_id, d.row_digest) == (episode.dialog_id, episode.row_digest)
-        ),
-        None,
-    )
-    turns = () if dialog is None else context_of(lake, dialog)
-    return tuple(Step(turn=turn.turn, role=turn.role, content=turn.content or "") for turn in turns)
+    for dialog in lake.read("dialogs", Dialog, **keys):
+        if (dialog.dialog_id, dialog.row_digest) == (episode.dialog_id, episode.row_digest):
+            return tuple(
+                Step(turn=turn.turn, role=turn.role, content=turn.content or "")
+                for turn in context_of(lake, dialog)
+            )
+    return ()
 
 
 def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
@@ -103,33 +101,24 @@ def _keys(member: RunEpisode) -> dict[str, str]:
     return {"benchmark": member.benchmark, "model": member.model, "run_id": member.run_id}
 
 
-def _task_share(lake: Lake, member: RunEpisode) -> str:
-    """Return the share of tasks that the episode's run played.
+def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
+    """Yield the facts about an episode, then the early decisions of its run.
 
-    The text is empty if the run played all tasks or is not finished.
+    An unfinished run has no record.
     """
     record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
-    share = None if record is None else record.task_share
-    return "" if share is None else f" · run with {share:.1%} of the tasks"
-
-
-def _decisions(lake: Lake, member: RunEpisode) -> list[str]:
-    """Return the early decisions of the episode's run."""
-    record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
-    if record is None:
-        return []
-    rows = lake.read("decisions", Decision, **_keys(member))
-    return [decision_line({**row.model_dump(), "setting": record.setting}) for row in rows]
-
-
-def _head(episode: Episode, task_share: str) -> str:
+    share = record.task_share if record else None
+    task_share = "" if share is None else f" · run with {share:.1%} of the tasks"
     setting = f"{episode.benchmark}.{episode.setting} · {episode.dataset_version}"
-    return (
+    yield (
         f"episode {episode.episode_id}\n"
         f"{setting} · {episode.problem_id} · sample {episode.sample}{task_share}\n"
         f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} ·"
         f" {episode.started_at}"
     )
+    if record is not None:
+        for row in lake.read("decisions", Decision, **_keys(member)):
+            yield decision_line({**row.model_dump(), "setting": record.setting})
 
 
 def step_text(step: Step, *facts_before: str, note: str = "") -> str:

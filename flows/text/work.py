@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from flows.text.records import markdown_table
 from schemas.audit import AuditCounts
 from schemas.lake.records import RunRecord
 from schemas.night.work import Difference, RunWork
-from schemas.outside.display import markdown_cell, plain_difference, plain_line
+from schemas.outside.display import plain_difference, plain_line
 from schemas.run import RunSpec
 from tasks.planning.why_rerun import compare, find_run
 from tasks.storage.home import Home
@@ -30,9 +31,14 @@ def work_lines(work: RunWork) -> Iterator[str]:
     if work.is_reused:
         yield "nothing was pending"
         return
+    judged = (
+        f"; judgements: {work.judgements_asked} requested, {work.judgements_reused} reused"
+        if work.judgements_asked or work.judgements_reused
+        else ""
+    )
     yield (
         f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts"
-        f" reused{_judged(work)}"
+        f" reused{judged}"
     )
     if work.requests is not None:
         yield f"requests: {work.requests.text}"
@@ -59,16 +65,14 @@ def work_markdown(works: Sequence[RunWork]) -> str:
             w.title,
             _episodes(w),
             _paid(w),
-            _requests(w),
+            "unknown" if w.requests is None else w.requests.text,
             str(w.programs_run),
             str(w.programs_reused),
             reason(w),
         )
         for w in works
     ]
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(markdown_cell(cell, _CELL) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+    return markdown_table(columns, rows, _CELL)
 
 
 def withheld_markdown(reports: Sequence["RunReport"]) -> str:
@@ -76,37 +80,22 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
     withheld = [report for report in reports if report.status == "withheld"]
     if not withheld:
         return ""
-    lines = ["| withheld run | reason | to publish it all the same |", "| --- | --- | --- |"]
-    for report in withheld:
-        command = f'parley release {report.run_id[:12]} --because "..."'
-        cells = (report.title, report.reason or "", command)
-        lines.append("| " + " | ".join(markdown_cell(cell, _CELL) for cell in cells) + " |")
-    return "\n".join(lines)
+    rows = [
+        (r.title, r.reason or "", f'parley release {r.run_id[:12]} --because "..."')
+        for r in withheld
+    ]
+    return markdown_table(("withheld run", "reason", "to publish it all the same"), rows, _CELL)
 
 
 def work_fields(work: RunWork) -> dict[str, object]:
     """Return the JSON fields about a run's reused and paid work."""
-    counts = (
-        "n_reused",
-        "n_resumed",
-        "n_turns_kept",
-        "n_new",
-        "input_tokens",
-        "output_tokens",
-        "n_unknown_tokens",
+    names = (
+        *("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens"),
+        *("n_unknown_tokens", "usd", "usd_hourly", "requests", "reused_from", "programs_run"),
+        *("programs_reused", "judgements_asked", "judgements_reused", "compared_with", "why"),
     )
-    names = (*counts, "usd", "usd_hourly")
-    fields: dict[str, object] = {name: getattr(work, name) for name in names}
-    return fields | {
-        "requests": work.requests.model_dump() if work.requests else None,
-        "reused_from": dict(work.reused_from),
-        "programs_run": work.programs_run,
-        "programs_reused": work.programs_reused,
-        "judgements_asked": work.judgements_asked,
-        "judgements_reused": work.judgements_reused,
-        "compared_with": work.compared_with,
-        "why": [difference.model_dump() for difference in work.why],
-    }
+    fields: dict[str, object] = work.model_dump()
+    return {name: fields[name] for name in names} | {"reused_from": dict(work.reused_from)}
 
 
 def _episodes(work: RunWork) -> str:
@@ -114,16 +103,6 @@ def _episodes(work: RunWork) -> str:
     if work.n_resumed:
         parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} stored answers")
     return ", ".join([*parts, f"{work.n_new} played"])
-
-
-def _requests(work: RunWork) -> str:
-    return "unknown" if work.requests is None else work.requests.text
-
-
-def _judged(work: RunWork) -> str:
-    if not work.judgements_asked and not work.judgements_reused:
-        return ""
-    return f"; judgements: {work.judgements_asked} requested, {work.judgements_reused} reused"
 
 
 def _sources(work: RunWork) -> str:
@@ -156,11 +135,8 @@ def reason(work: RunWork) -> str:
     if len(work.why) > REASONS_NAMED:
         differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
     if work.compared_with == work.run_id:
-        return (
-            f"changed since its last invocation: {differ}"
-            if differ
-            else "nothing changed since its last invocation"
-        )
+        changed = f"changed since its last invocation: {differ}"
+        return changed if differ else "nothing changed since its last invocation"
     return (
         f"differs from the previous run of this model and setting ({work.compared_with[:12]}) in"
         f" {differ or 'nothing'}"
@@ -173,7 +149,6 @@ def difference_text(difference: Difference) -> str:
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"
 
 
-_COLUMNS = ("field", "before", "after", "invalidates")
 _SHOWN_DIFFERENCES = 500
 """Maximum characters of a value in the table of differences.
 
@@ -200,8 +175,21 @@ def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bo
         title = f"Run {after.run_id[:12]} compared with run {before.run_id[:12]}"
     if json_output:
         print(json.dumps([difference.model_dump() for difference in differences]))
+    elif not differences:
+        print(f"{title}: no field differs.")
     else:
-        _print(title, differences)
+        from flows.text.results import print_rows
+
+        print(f"{title}:")
+        rows = [
+            (d.field, *plain_difference(d.before, d.after, _SHOWN_DIFFERENCES), d.reruns)
+            for d in differences
+        ]
+        print_rows("", ("field", "before", "after", "invalidates"), rows)
+        print(
+            "Invalidating a layer invalidates all later layers. Order: dialogues, tests,"
+            " judgements, scores."
+        )
 
 
 def _own_title(record: RunRecord) -> str:
@@ -216,25 +204,4 @@ def _own_title(record: RunRecord) -> str:
     return (
         f"{name}, started at {record.started_at}, compared with the previous run of its model and"
         f" setting, {work.compared_with[:12]}"
-    )
-
-
-def _print(title: str, differences: Sequence[Difference]) -> None:
-    if not differences:
-        print(f"{title}: no field differs.")
-        return
-    from flows.text.results import print_rows
-
-    print(f"{title}:")
-    print_rows(
-        "",
-        _COLUMNS,
-        [
-            (d.field, *plain_difference(d.before, d.after, _SHOWN_DIFFERENCES), d.reruns)
-            for d in differences
-        ],
-    )
-    print(
-        "Invalidating a layer invalidates all later layers. Order: dialogues, tests, judgements,"
-        " scores."
     )

@@ -7,6 +7,7 @@ patch run in a fresh workspace.
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from sandbox.decoys.compiled_audit import audit_compiled
 from sandbox.decoys.node_audit import Passes, altered_tests, audit_nodes, judged_nodes, passes_of
@@ -24,6 +25,8 @@ from sandbox.judging.runners.programs import (
 from sandbox.workspace.interface import Trees
 from schemas.audit import Audited
 from schemas.run import Limits
+
+P = TypeVar("P")
 
 
 def audit_program(
@@ -52,27 +55,21 @@ def audit_program(
     """
     match program:
         case RepositoryProgram():
-            typed_reference = reference if isinstance(reference, RepositoryProgram) else None
-            return audit_nodes(sandbox, program, typed_reference, limits, seed)
-        case JavaProgram():
-            typed_reference = reference if isinstance(reference, JavaProgram) else None
-            return audit_compiled(sandbox, program, typed_reference, limits, seed)
-        case JavaScriptProgram():
-            typed_reference = reference if isinstance(reference, JavaScriptProgram) else None
-            return audit_compiled(sandbox, program, typed_reference, limits, seed)
+            return audit_nodes(sandbox, program, _of_kind(program, reference), limits, seed)
+        case JavaProgram() | JavaScriptProgram():
+            return audit_compiled(sandbox, program, _of_kind(program, reference), limits, seed)
         case _:
-            typed_reference = (
-                None
-                if isinstance(reference, RepositoryProgram | JavaProgram | JavaScriptProgram)
-                else reference
-            )
             return audit_python(
                 Trial(sandbox, limits),
                 program,
-                typed_reference,
+                _of_kind(program, reference),
                 seed,
                 asks_other_inputs=asks_other_inputs,
             )
+
+
+def _of_kind(program: P, reference: TestProgram | None) -> P | None:
+    return reference if isinstance(reference, type(program)) else None
 
 
 def audit_patch(

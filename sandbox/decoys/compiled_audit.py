@@ -5,7 +5,6 @@ The test compares results with literals, or has a condition under which it throw
 
 import random
 import re
-from typing import TypeVar
 
 from sandbox.decoys.expected import other_number, other_text
 from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN, VOID
@@ -17,7 +16,7 @@ from schemas.audit import Audited, AuditOutcome
 from schemas.run import Limits
 from schemas.verdict import Outcome
 
-Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
+Compiled = JavaProgram | JavaScriptProgram
 
 _EXPECTED = re.compile(
     r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)"
@@ -58,23 +57,18 @@ def audit_compiled(
         passed += [(text, kind)] if verdict.outcome is Outcome.PASSED else []
     weighed = [(text, _soundness(sandbox, text, kind, reference, limits)) for text, kind in passed]
     survivors = [(text, why) for text, why in weighed if why != VOID]
-    cases = _CASES[type(program)]
     if not survivors:
-        return cost.of(_result(AuditOutcome.EARNED, program.test, decoys[0][0], len(decoys)))
+        return cost.audited(_changed_line(program.test, decoys[0][0]), len(decoys))
     text, why = next((survivor for survivor in survivors if survivor[1] != UNPROVEN), survivors[0])
+    cases, decoy = _CASES[type(program)], _changed_line(program.test, text)
     if why == UNPROVEN:
-        suspected = _result(AuditOutcome.SUSPECTED, program.test, text, len(decoys))
-        return cost.of(suspected.model_copy(update={"detail": why, "suspected_cases": cases}))
-    forged = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
-    return cost.of(
-        forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases})
-    )
+        return cost.audited(decoy, len(decoys), why, suspected=cases)
+    return cost.audited(decoy, len(decoys), why, forged=cases)
 
 
-def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
+def _changed_line(before: str, after: str) -> str:
     pairs = zip(before.split("\n"), after.split("\n"), strict=False)
-    changed = next((second.strip()[:300] for first, second in pairs if first != second), "")
-    return Audited(outcome=outcome, decoy=changed, n_decoys=n_decoys)
+    return next((second.strip()[:300] for first, second in pairs if first != second), "")
 
 
 def _soundness(

@@ -186,9 +186,7 @@ def judged_nodes(
     }
     if not survivors:
         first_check = next(iter(tests.edits.values())).check
-        return cost.of(
-            Audited(outcome=AuditOutcome.EARNED, decoy=first_check, n_decoys=len(tests.edits))
-        )
+        return cost.audited(first_check, len(tests.edits))
     unshown = {
         node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)
     }
@@ -199,16 +197,14 @@ def judged_nodes(
         elif node in unshown and not unreached.get(node, True):
             sound[node] = CONTRADICTS
     worst = next(iter(sound), next(iter(survivors)))
-    audited = Audited(
-        outcome=AuditOutcome.FORGED if sound else AuditOutcome.SUSPECTED,
-        decoy=survivors[worst].check,
-        is_sound=bool(sound),
-        detail=sound.get(worst, UNPROVEN),
-        forged_cases=tuple(sound),
-        suspected_cases=tuple(node for node in survivors if node not in sound),
-        n_decoys=len(tests.edits),
+    suspected = (node for node in survivors if node not in sound)
+    return cost.audited(
+        survivors[worst].check,
+        len(tests.edits),
+        sound.get(worst, UNPROVEN),
+        forged=sound,
+        suspected=suspected,
     )
-    return cost.of(audited)
 
 
 def _is_logical(node: str, edit: Edit) -> bool:

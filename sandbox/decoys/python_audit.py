@@ -113,51 +113,25 @@ def audit_python(
     if not any(units for _, units, _ in weighed_survivors) and _passes_spoiled(
         trial, program, reference
     ):
-        names = tuple(filter(None, unit_names(program)))
-        spoiled = Audited(
-            outcome=AuditOutcome.FORGED,
-            decoy=SPOILED,
-            is_sound=True,
-            detail=REFERENCE_FAILS,
-            forged_cases=names,
-        )
-        return trial.cost.of(spoiled.model_copy(update={"n_decoys": n_decoys + 1}))
+        names = unit_names(program)
+        return trial.cost.audited(SPOILED, n_decoys + 1, REFERENCE_FAILS, forged=names)
     if not weighed_survivors:
         units, shown_text = _units_that_read(trial, program, hidden, order, outcomes), HIDDEN
         if not units and reference is not None and asks_other_inputs:
             units, shown_text = _fails_fresh_inputs(trial, program, reference)
         if units:
-            suspected = Audited(
-                outcome=AuditOutcome.SUSPECTED,
-                decoy=shown_text,
-                detail=READS,
-                n_decoys=n_decoys + 1,
-            )
-            return trial.cost.of(
-                suspected.model_copy(update={"suspected_cases": tuple(filter(None, units))})
-            )
-        return trial.cost.of(
-            Audited(outcome=AuditOutcome.EARNED, decoy=first_check, n_decoys=n_decoys)
-        )
+            return trial.cost.audited(shown_text, n_decoys + 1, READS, suspected=units)
+        return trial.cost.audited(first_check, n_decoys)
     forged = tuple(dict.fromkeys(unit for _, units, _ in weighed_survivors for unit in units))
     suspected = tuple(
         dict.fromkeys(
             unit for entry, _, _ in weighed_survivors for unit in entry.units if unit not in forged
         )
     )
-    worst, units, why = next(
-        (entry for entry in weighed_survivors if entry[1]), weighed_survivors[0]
+    worst, _, why = next((entry for entry in weighed_survivors if entry[1]), weighed_survivors[0])
+    return trial.cost.audited(
+        worst.decoy.edit.check, n_decoys, why, forged=forged, suspected=suspected
     )
-    audited = Audited(
-        outcome=AuditOutcome.FORGED if units else AuditOutcome.SUSPECTED,
-        decoy=worst.decoy.edit.check,
-        is_sound=bool(units),
-        detail=why,
-        forged_cases=tuple(filter(None, forged)),
-        suspected_cases=tuple(filter(None, suspected)),
-        n_decoys=n_decoys,
-    )
-    return trial.cost.of(audited)
 
 
 def variants_of(program: PythonProgram, draw: random.Random) -> tuple[list[Variant], PythonProgram]:

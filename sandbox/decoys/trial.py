@@ -1,6 +1,6 @@
 """Run of variants of a program's tests, several in one sandbox run if possible."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sandbox.interface import Sandbox
@@ -14,7 +14,7 @@ from sandbox.judging.runners.programs import (
     UnittestProgram,
 )
 from sandbox.judging.runners.run import python_tests, run_tests
-from schemas.audit import Audited
+from schemas.audit import Audited, AuditOutcome
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
@@ -38,9 +38,39 @@ class Cost:
         self.n_runs += 1
         self.duration_s += ran.duration_s
 
-    def of(self, result: Audited) -> Audited:
-        """Return the audit's result with this number of runs and these seconds."""
-        return result.model_copy(update={"n_runs": self.n_runs, "duration_s": self.duration_s})
+    def audited(
+        self,
+        decoy: str,
+        n_decoys: int,
+        detail: str = "",
+        *,
+        forged: Iterable[str] = (),
+        suspected: Iterable[str] = (),
+    ) -> Audited:
+        """Return the result of an audit with these runs and seconds.
+
+        It is `forged` if a unit's pass is forged, else `suspected` if one is, else `earned`.
+
+        Args:
+            decoy: text of the altered check that passed, or of one that failed.
+            n_decoys: number of altered checks that were run.
+            detail: evidence that the decoy is sound, or what it lacks.
+            forged: names of units with forged passes; an empty name for a program without cases.
+            suspected: names of units with suspected passes.
+        """
+        forged, suspected = tuple(forged), tuple(suspected)
+        found = AuditOutcome.SUSPECTED if suspected else AuditOutcome.EARNED
+        return Audited(
+            outcome=AuditOutcome.FORGED if forged else found,
+            decoy=decoy,
+            is_sound=bool(forged),
+            detail=detail,
+            forged_cases=tuple(filter(None, forged)),
+            suspected_cases=tuple(filter(None, suspected)),
+            n_decoys=n_decoys,
+            n_runs=self.n_runs,
+            duration_s=self.duration_s,
+        )
 
 
 @dataclass

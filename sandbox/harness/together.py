@@ -208,8 +208,7 @@ def _are_ports_free() -> bool:
     A closed connection keeps its port for a minute.
     """
     try:
-        with open("/proc/net/sockstat", encoding="ascii") as file:
-            return " tw 0 " in file.read()
+        return b" tw 0 " in _read("/proc/net/sockstat")
     except OSError:
         return False
 

@@ -38,13 +38,13 @@ def interpreter() -> str:
     return sys.executable
 
 
-def placed(item: str, harness: str) -> str:
+def placed(item: str, harness: str, python: str = "") -> str:
     """Return a command's item with `{python}` or `{harness}/...` replaced.
 
-    Other items are returned unchanged.
+    Other items are returned unchanged. By default, `{python}` is the interpreter of Parley.
     """
     if item == "{python}":
-        return interpreter()
+        return python or interpreter()
     return f"{harness}/{item.removeprefix('{harness}/')}" if item.startswith("{harness}/") else item
 
 

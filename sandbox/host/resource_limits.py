@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -252,6 +253,27 @@ def _remove(folder: Path) -> None:
 
 
 MIB = 1024 * 1024
+_LOWEST_PRIORITY = 19
+_niceness: ContextVar[int] = ContextVar("parley_niceness", default=0)
+"""Niceness of the programs that a thread starts, passed like `sandbox.host.slots._is_alone`."""
+
+
+@contextmanager
+def low_priority(is_low: bool = True) -> Iterator[None]:
+    """Let this thread's programs use only processor time that no other process wants.
+
+    The backend `docker`, whose daemon starts the programs, ignores this.
+    """
+    token = _niceness.set(_LOWEST_PRIORITY if is_low else 0)
+    try:
+        yield
+    finally:
+        _niceness.reset(token)
+
+
+def niceness() -> int:
+    """Return the niceness at which to run a program of this thread."""
+    return _niceness.get()
 
 
 def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
@@ -272,7 +294,7 @@ def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
 
 
 def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
-    """Return the command prefix that sets the limits and then becomes the command.
+    """Return the command prefix that sets limits and niceness, and then becomes the command.
 
     Args:
         limits: limits to set.
@@ -287,7 +309,8 @@ def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
         for n, (soft, hard) in bounds(limits).items()
         if count_processes or n != "nproc"
     ]
-    return (required_tool("prlimit"), *options, "--")
+    low = (required_tool("nice"), "-n", str(niceness())) if niceness() else ()
+    return (*low, required_tool("prlimit"), *options, "--")
 
 
 def required_tool(name: str) -> str:

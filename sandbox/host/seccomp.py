@@ -8,7 +8,6 @@ kernel itself, or to address families that are not limited by a network namespac
 import errno
 import functools
 import os
-import socket
 from typing import Any
 
 from schemas.errors import SandboxUnavailable
@@ -28,20 +27,19 @@ _KERNEL = (
 )
 DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
 """Names of the calls that are denied with any arguments. The sandbox `docker` denies them, too."""
-NEW_NAMESPACE_FLAGS = (
-    0x00000080,
-    0x00020000,
-    0x02000000,
-    0x04000000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+_NEW_NAMESPACES = (0x80, *(1 << bit for bit in (17, 25, 26, 27, 28, 29, 30)))
 """Flags CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_FAMILIES = ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "AF_ALG")
+_NETLINK, _PACKET, _VSOCK, _ALG = 16, 17, 40, 38
+"""Address families."""
 _LOW_32_BITS = 0xFFFFFFFF
+DENIED_WITH = (
+    *(("clone", 0, flag, flag) for flag in _NEW_NAMESPACES),
+    *(("ioctl", 1, _LOW_32_BITS, request) for request in (_TIOCSTI, _TIOCLINUX)),
+    *(("socket", 0, _LOW_32_BITS, family) for family in (_NETLINK, _PACKET, _VSOCK, _ALG)),
+)
+"""(call, index of an argument, mask, value): a call is denied if the masked argument has the value.
+The sandbox `docker` denies them, too."""
 
 
 @functools.cache
@@ -65,19 +63,8 @@ def denied_calls_bpf() -> bytes:
     for name in DENIED_CALLS:
         _add(rules, deny, name)
     _add(rules, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-    for flag in NEW_NAMESPACE_FLAGS:
-        _add(rules, deny, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-    for request in (_TIOCSTI, _TIOCLINUX):
-        _add(rules, deny, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _LOW_32_BITS, request))
-    for family in _FAMILIES:
-        number = getattr(socket, family, None)
-        if number is not None:
-            _add(
-                rules,
-                deny,
-                "socket",
-                pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _LOW_32_BITS, int(number)),
-            )
+    for name, index, mask, value in DENIED_WITH:
+        _add(rules, deny, name, pyseccomp.Arg(index, pyseccomp.MASKED_EQ, mask, value))
     return _exported(rules)
 
 

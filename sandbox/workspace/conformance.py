@@ -88,7 +88,7 @@ def cases(trees: Trees) -> tuple[Case, ...]:
     programs = (case for case in conformance.CASES if case.name not in NOT_OF_WORKSPACES)
     return (
         *(
-            Case(case.name, lambda sandbox, case=case: case.check(_AsSandbox(sandbox, trees)))
+            Case(case.name, lambda sandbox, case=case: case.violation(_AsSandbox(sandbox, trees)))
             for case in programs
         ),
         *(Case(check.__name__.lstrip("_"), of(check)) for check in _OWN),

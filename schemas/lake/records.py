@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import EpisodeRow, Frozen, RunRow
 from schemas.night.budget import CapSpent
 from schemas.night.work import RunWork
 
@@ -114,15 +114,8 @@ class RunRecord(Frozen):
     """Work that the latest invocation did for the run, and the reasons."""
 
 
-class RunEpisode(Frozen):
+class RunEpisode(EpisodeRow):
     """Membership of one episode in one run."""
-
-    run_id: str
-    benchmark: str
-    model: str
-    episode_id: str
-    problem_id: str
-    sample: int = Field(ge=0)
 
 
 class ModelRecord(Frozen):
@@ -155,12 +148,9 @@ class NightRecord(Frozen):
     """Amounts spent of each cap; empty if there were no caps."""
 
 
-class QualityCheck(Frozen):
+class QualityCheck(RunRow):
     """Result of one expectation on one table of one run (or dataset)."""
 
-    run_id: str
-    benchmark: str
-    model: str
     table_name: str
     suite: str
     expectation: str

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import Frozen, RunRow
 
 PREDECESSOR = "predecessor"
 """Name of a baseline: the previous checkpoint, as the table `comparisons` determines it."""
@@ -41,16 +41,13 @@ class SequencePoint(Frozen):
     high: float
 
 
-class Decision(Frozen):
+class Decision(RunRow):
     """Decision on one metric of a run against its baseline: a row of `decisions`.
 
     All intervals are confidence sequences: unlike a bootstrap's, they are valid at every number of
     problems simultaneously.
     """
 
-    run_id: str
-    benchmark: str
-    model: str
     baseline_run_id: str
     baseline_model: str
     metric: str
@@ -98,12 +95,9 @@ THRESHOLD = 0.01
 """Default of the smallest loss that counts as a regression, in the metric's own unit."""
 
 
-class ComparisonRule(Frozen):
+class ComparisonRule(RunRow):
     """Comparison rules of the latest invocation that requested a run."""
 
-    run_id: str
-    benchmark: str
-    model: str
     family: str
     """Name that the successive checkpoints of one model share."""
     baseline: str | None = None

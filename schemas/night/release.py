@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import RunRow
 from schemas.content_id import content_id
 
 _RESULTS = tuple(
@@ -20,15 +20,12 @@ _RESULTS = tuple(
 )
 
 
-class Release(Frozen):
+class Release(RunRow):
     """Release of a run that its checks withhold.
 
     Other results of the same run need another release.
     """
 
-    run_id: str
-    benchmark: str
-    model: str
     because: str
     withheld_reason: str
     """Reason why the run was withheld at the time of its release."""

@@ -3,18 +3,20 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
 from sandbox.interface import Sandbox
+from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, StepKind, StopReason
 from schemas.problem import BASE_INSTRUCTION, Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.benchmarks.setting import Option, Options
 from tasks.dialogue.agents.repository import PATCH
-from tasks.dialogue.tools import Place
+from tasks.dialogue.tools import NO_TREE, Place, WantedProgram
 from tasks.dialogue.tools import Tree as Tree
 from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code
 
@@ -113,6 +115,22 @@ class TestRun:
             decides=decides,
             reference=reference,
             is_readable=program is None or program.is_readable,
+        )
+
+    @property
+    def program(self) -> WantedProgram:
+        """Return the answer with the tests, as a program. It names a repository by its digest."""
+        tree = self.tree or NO_TREE
+        if self.repository is not None:
+            tree = Tree(content_id(self.repository), Path())
+        place = Place(tree, self.entry_point, self.placing)
+        return WantedProgram(
+            self.kind,
+            self.code or "",
+            self.tests,
+            place if tree.name or self.entry_point else None,
+            self.limits,
+            self.image,
         )
 
     @property

@@ -16,9 +16,8 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import ModelUnavailable
-from tasks.checkpoints.source import CheckpointSource
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
-from tasks.language.endpoints.addresses import (
+from tasks.checkpoints.source import CheckpointSource, SourceCheckpoint, step_of
+from tasks.language.endpoints.request_parts import (
     HUB_VARIABLE,
     KEY_VARIABLE,
     hub_address,

@@ -14,7 +14,7 @@ from schemas.errors import DataUnavailable
 from tasks.datasets.download import download, get
 from tasks.datasets.matching import expand
 from tasks.datasets.public_data import HubSource
-from tasks.language.endpoints.addresses import HUB_VARIABLE, hub_address, hub_headers
+from tasks.language.endpoints.request_parts import HUB_VARIABLE, hub_address, hub_headers
 
 
 def fetch(

@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from schemas.episode import Episode
-from tasks.driver.resources import ClusterResources
+from tasks.driver.fan_out import ClusterResources
 from tasks.driver.stage import StageResult
 from tasks.planning.plan import RunPlan
 from tasks.worker.jobs import ShardResult
 
-LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5
 _LEAVES_S = 10.0
 """Maximum seconds to wait for the thread to end after an error stopped the run."""
 
@@ -34,6 +34,9 @@ class Ahead(ABC):
     Args:
         client: Dask client. Workers run shards of this class before waiting shards of dialogues.
     """
+
+    most = float("inf")
+    """Maximum number of work items in flight."""
 
     def __init__(self, plan: RunPlan, client: Any) -> None:
         self.plan, self.client = plan, client
@@ -61,10 +64,6 @@ class Ahead(ABC):
     @abstractmethod
     def begin(self, work: Any) -> Any:
         """Begin one work item. Return its future, or None if nothing was submitted."""
-
-    def room(self) -> float:
-        """Return the maximum number of work items in flight. Default: no limit."""
-        return float("inf")
 
     def add(self, result: ShardResult) -> None:
         """Add the result of an early shard to `self.result`."""
@@ -122,7 +121,7 @@ class Ahead(ABC):
                 self._begin_waiting()
                 if is_over:
                     return
-                self._wake.wait(LOOK_EVERY_S)
+                self._wake.wait(_LOOK_EVERY_S)
                 self._wake.clear()
 
     def _begin_waiting(self) -> None:
@@ -130,8 +129,7 @@ class Ahead(ABC):
         self._under_way = [future for future in self._under_way if future not in finished]
         for future in finished:
             self._end(future)
-        room = self.room()
-        while self._waiting and len(self._under_way) < room and not self._is_given_up.is_set():
+        while self._waiting and len(self._under_way) < self.most and not self._is_given_up.is_set():
             future = self.begin(self._waiting.popleft())
             if future is not None:
                 future.add_done_callback(lambda _: self._wake.set())

@@ -18,8 +18,7 @@ from schemas.lake.rows import from_arrow
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.execution import known_verdicts, shard_of, with_known_verdicts
-from tasks.driver.fan_out import even_shards
-from tasks.driver.resources import ClusterResources
+from tasks.driver.fan_out import ClusterResources, even_shards
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard

@@ -3,7 +3,6 @@
 Verdicts that earlier runs stored are reused.
 """
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,9 +16,8 @@ from schemas.episode import Episode
 from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.verdict import TestVerdict
-from tasks.driver.ahead import LOOK_EVERY_S, Ahead
+from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import even_shards, living_workers
-from tasks.driver.idle_cores import IdleCores
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import due_verdicts, execute_shard
 from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext, ShardResult
@@ -29,12 +27,6 @@ _FEWEST_EPISODES, _ROUNDS = 4, 16
 """Size of a shard: 16 rounds, but at least 4 episodes.
 
 Small shards show progress and lose little if a worker is killed.
-"""
-_SPARE, _SCARCE = 0.6, 0.2
-"""Idle shares of the processors that change the number of shards in flight.
-
-Above `_SPARE` the number grows by one. Below `_SCARCE` it shrinks by one. With half of
-two processors idle (dialogues at 200 ms per turn), programs would slow the dialogues by a tenth.
 """
 
 
@@ -47,10 +39,9 @@ def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
 
 
 class RunAhead(Ahead):
-    """Execution of finished dialogues' programs on idle processors.
+    """Execution of finished dialogues' programs at low priority, on processors that would idle.
 
-    The shards and their names are those of the stage `execute`. Dialogues that wait for a model
-    leave processors idle. Dialogues that keep the processors busy have priority.
+    The shards and their names are those of the stage `execute`. The kernel prefers the dialogues.
 
     Args:
         context: Context of the current attempt of `converse`.
@@ -71,18 +62,6 @@ class RunAhead(Ahead):
         self.most = len(living_workers(client)) * (
             context.programs + 1
         )  # One shard more than can run, so that no worker waits for the driver.
-        self._allowed, self._idle, self._looked_at = 0, IdleCores(), time.monotonic()
-
-    def room(self) -> int:
-        """Return the maximum number of shards in flight. See `Ahead.room`.
-
-        The number changes by at most one per call, and grows only while a shard waits.
-        """
-        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
-            idle, self._looked_at = self._idle.since_last(), time.monotonic()
-            step = 1 if idle > _SPARE and self._waiting else -1 if idle < _SCARCE else 0
-            self._allowed = min(max(self._allowed + step, 0), self.most)
-        return self._allowed
 
     def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
         """Return the groups whose last episode this shard finished."""
@@ -97,9 +76,8 @@ class RunAhead(Ahead):
 
     def begin(self, work: tuple[str, ...]) -> Any:
         shard = shard_of(self.plan, self._context, map(self._episode, work))
-        return self.submit(
-            execute_shard, with_known_verdicts(self._context, self._known_verdicts, shard)
-        )
+        known = with_known_verdicts(self._context, self._known_verdicts, shard)
+        return self.submit(execute_shard, replace(known, is_early=True))
 
     def add(self, result: ShardResult) -> None:
         super().add(result)

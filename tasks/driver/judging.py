@@ -14,14 +14,14 @@ from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
-from schemas.score import UnscoredReason
+from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.participants.concurrency import access_in_worker
+from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
 from tasks.storage.journaling.leases import shard_attempt
@@ -33,7 +33,7 @@ from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
 
-V = TypeVar("V", TestVerdict, JudgeVerdict)
+V = TypeVar("V", TestVerdict, JudgeVerdict, Score)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from schemas.verdict import ProgramVerdict
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.storage.journaling.journal import read_completion
-from tasks.storage.journaling.segments import read_segments
-from tasks.storage.paid_calls import Calls, Form
-from tasks.worker.paid_answers import answer_key
+from tasks.storage.journaling.dialogue_calls import answer_key, read_completion
+from tasks.storage.journaling.segments import Form, read_segments
+from tasks.storage.paid_calls import Calls
 from tasks.worker.program_book import LASTING, ProgramBook, ProgramFacts
 
 T = TypeVar("T", Completion, ProgramVerdict)
@@ -74,7 +73,7 @@ class StoredCalls:
 
         if key in self._calls.others:
             self._reused_keys[role].add(key)
-        return cast(T, await self._calls.find(key, counted, role=role))
+        return cast(T, await self._calls.find(key, counted, {"role": role}))
 
     def show(self, *, calls: int = 0, output_tokens: int = 0, programs: int = 0) -> None:
         """Add these numbers to the displayed progress."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from textwrap import dedent
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from markdown_it import MarkdownIt
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _FENCED_PYTHON = re.compile(r"```python\r?\n(.*?)```", re.DOTALL)
 _DOCSTRING_AFTER_FOUR_SPACES = re.compile(r' {4}"""\r?\n.*?"""', re.DOTALL)
@@ -220,18 +221,22 @@ def _tag(info: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+def _parser() -> "MarkdownIt":
     """Return a parser of blocks only.
 
     HTML is text, so that a fence right after `<details>` is a fence.
     """
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark", {"html": False})
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
 
 @lru_cache(maxsize=1)
-def _flat_parser() -> MarkdownIt:
+def _flat_parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark", {"html": False})
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.block.ruler.enableOnly(["fence", "paragraph"])

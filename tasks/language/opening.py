@@ -1,28 +1,109 @@
-"""Opening of models, and checks of their endpoints."""
+"""Opening of models, on one server or several, and checks of their endpoints."""
 
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
-from tasks.language.chat_model import ChatModel
+from tasks.language.chat_model import (
+    ChatModel,
+    ChatRequest,
+    Completion,
+    CountedModel,
+    OnSend,
+    ignore_send,
+)
 from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.endpoints.wire import is_plausible_name
 from tasks.language.prompt import PromptedModel
 from tasks.language.providers.contract import OpenSettings
 from tasks.language.providers.registry import PROVIDERS
-from tasks.language.sends import CountedModel, OnSend, ignore_send
 
-_CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
-_CHECK_TRIES = 3
+_Dialogue = tuple[str, str, int]
+
+
+class StickyModel:
+    """Model that keeps each dialogue on one server.
+
+    A new dialogue goes to the server with the fewest dialogues. It changes to another server only
+    if its server is down.
+    """
+
+    def __init__(self, replicas: Sequence[OpenAIModel]) -> None:
+        self._replicas = tuple(replicas)
+        self._place: dict[_Dialogue, int] = {}
+        self._n_dialogues: Counter[int] = Counter()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Return the identity, which is equal on all servers."""
+        return self._replicas[0].identity
+
+    @property
+    def found_profile(self) -> EndpointProfile:
+        """Return the servers' joined profile, as learned from their rejections and answers."""
+        first, *others = (replica.found_profile for replica in self._replicas)
+        return reduce(EndpointProfile.joined, others, first)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request on the dialogue's server, or on another one if that is down.
+
+        Raises:
+            ModelUnavailable: No server gave a usable answer.
+        """
+        dialogue = (request.problem_id, request.dialog_id, request.sample)
+        tried, n_calls, was_sent = set[int](), 0, False
+        while True:
+            place = self._choose_replica(dialogue, tried)
+            tried.add(place)
+            try:
+                answer = await self._replicas[place].complete(request, is_repeated=was_sent)
+            except ModelUnavailable as error:
+                n_calls, was_sent = n_calls + error.n_calls, was_sent or error.was_sent
+                if error.permanent or len(tried) == len(self._replicas):
+                    error.n_calls, error.was_sent = n_calls, was_sent
+                    raise
+                continue
+            return _with_calls(answer, n_calls)
+
+    def _choose_replica(self, dialogue: _Dialogue, tried: set[int]) -> int:
+        current = self._place.get(dialogue)
+        if current is not None and current not in tried and not self._is_down(current):
+            return current
+        left = [place for place in range(len(self._replicas)) if place not in tried]
+        up = [place for place in left if not self._is_down(place)]
+        if not up and current in left:
+            return current
+        choice = min(up or left, key=lambda place: (self._n_dialogues[place], place))
+        self._place[dialogue] = choice
+        self._n_dialogues[choice] += 1
+        return choice
+
+    def _is_down(self, place: int) -> bool:
+        return self._replicas[place].pool().watch.is_down
+
+    async def aclose(self) -> None:
+        """Leave all servers."""
+        for replica in self._replicas:
+            await replica.aclose()
+
+
+def _with_calls(answer: Completion, n_before: int) -> Completion:
+    return replace(answer, n_calls=answer.n_calls + n_before) if n_before else answer
+
+
+CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
+"""Limits of the requests that check an endpoint before a run."""
+CHECK_TRIES = 3
 _GLANCE = CallPolicy(concurrency=1, connect_s=3.0, timeout_s=5.0)
 _PRESENT_S = 120.0
 """Minimum age in seconds of a creation time that describes the model.
@@ -79,7 +160,7 @@ async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None 
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(replace(access, policy=_CHECK), environ=environ)
+    model = OpenAIModel(replace(access, policy=CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
         if listed is not None and not any(
@@ -110,10 +191,8 @@ async def served_facts(
         return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
     rows = _rows(outcome)
     candidates = [row for row in rows if is_plausible_name(access.identity.name, row["id"])]
-    row = next(
-        (row for row in candidates if row["id"] == access.identity.name),
-        candidates[0] if candidates else None,
-    )
+    named = [row for row in candidates if row["id"] == access.identity.name]
+    row = next(iter(named or candidates), None)
     if row is None:
         return None if rows else {"base_url": model.url}
     return {"base_url": model.url, **_facts(row)}
@@ -138,7 +217,7 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
 
 async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
     """Return the names that GET /models lists, or None if the endpoint has no such list."""
-    for tries in range(1, _CHECK_TRIES + 1):
+    for tries in range(1, CHECK_TRIES + 1):
         outcome = await model.call(model.pool(), "/models")
         if not isinstance(outcome, Fault):
             return tuple(row["id"] for row in _rows(outcome)) or None
@@ -146,7 +225,7 @@ async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
             raise model.unavailable(outcome, tries)
         if outcome.status is not None and (outcome.status < 500 or outcome.status == 501):
             return () if outcome.status == 403 else None
-        if tries == _CHECK_TRIES or outcome.kind == "permanent":
+        if tries == CHECK_TRIES or outcome.kind == "permanent":
             raise model.unavailable(outcome, tries)
         await asyncio.sleep(0.3 * tries)
     return None
@@ -171,7 +250,7 @@ async def listed_models(
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
     identity = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(ModelAccess(identity, endpoint, policy=_CHECK), environ=environ)
+    model = OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
     finally:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import emoji
-
 from tasks.metrics.registry import metric
 from tasks.metrics.written_language import language_of, n_sentences, n_words
 
@@ -125,6 +123,8 @@ def _start_char(text: str, arguments: Arguments) -> bool:
 
 
 def _start_emoji(text: str, arguments: Arguments) -> bool:
+    import emoji
+
     return any(
         match["match_start"] == 0 for match in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI])
     )

@@ -7,10 +7,10 @@ fixed seed and a fixed order of its profiles make it deterministic here. Nothing
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import emoji
-from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
-from langdetect.lang_detect_exception import LangDetectException
+if TYPE_CHECKING:
+    from langdetect.detector_factory import DetectorFactory
 
 _CHINESE = ("zh-cn", "zh-tw")
 _IDEOGRAPHIC = ("zh", "ja")
@@ -30,7 +30,9 @@ _EASTERN_PUNCTUATION = str.maketrans(
 
 
 @lru_cache(maxsize=1)
-def _factory() -> DetectorFactory:
+def _factory() -> "DetectorFactory":
+    from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+
     factory = DetectorFactory()
     profiles = sorted(
         path for path in Path(PROFILES_DIRECTORY).iterdir() if not path.name.startswith(".")
@@ -43,6 +45,8 @@ def _factory() -> DetectorFactory:
 @lru_cache(maxsize=256)
 def language_of(text: str) -> str | None:
     """Return the two-letter code of the language; None for a text without letters."""
+    from langdetect.lang_detect_exception import LangDetectException
+
     detector = _factory().create()
     detector.append(text)
     try:
@@ -94,6 +98,8 @@ def n_words(text: str) -> int:
         return len(word_tokenize(text))
     if language not in _IDEOGRAPHIC:
         return len(_WORD.findall(text))
+    import emoji
+
     bare = text.translate(_EASTERN_PUNCTUATION)
     without_emoji = emoji.replace_emoji(bare, "")
     others = _EASTERN_CHARACTER.sub(" ", without_emoji).split()

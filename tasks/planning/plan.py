@@ -10,7 +10,6 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
@@ -26,16 +25,29 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
-from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import (
+    DatasetCache,
+    choose_problems,
+    images_of,
+    require_dialogs,
+    resolved_data,
+)
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
-from tasks.planning.participants.choice import choose, choose_simulator, find_setting, own_sampling
-from tasks.planning.participants.embedders import choose_embedder, is_in_play
-from tasks.planning.participants.judges import PlannedJudge, choose_judges
+from tasks.planning.participants.choice import (
+    PlannedJudge,
+    PlannedModel,
+    choose,
+    choose_embedder,
+    choose_judges,
+    choose_simulator,
+    find_setting,
+    is_in_play,
+    own_sampling,
+)
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
-from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.run_options import (
     apply_templates,
     choose_agent,
@@ -191,17 +203,10 @@ class RunPlan:
         self.wanted = self.wanted.of_problems(problems)
         self.__dict__.pop("members", None)
 
-    def pending(self) -> WantedEpisodes:
-        """Return the wanted episodes that no run has finished yet."""
-        return self.wanted.without(self.episodes.heads(finished=True)["episode_id"])
-
-    def unfinished_ids(self) -> set[str]:
-        """Return the ids of all unfinished episodes of the dataset, wanted or not."""
-        return set(
-            self.everything.without(
-                self.episodes.heads(finished=True)["episode_id"]
-            ).ids.to_pylist()
-        )
+    def pending(self, of: WantedEpisodes | None = None) -> WantedEpisodes:
+        """Return the episodes, of the wanted ones by default, that no run has finished yet."""
+        finished = self.episodes.heads(finished=True)["episode_id"]
+        return (self.wanted if of is None else of).without(finished)
 
     @cached_property
     def members(self) -> WantedEpisodes:
@@ -231,14 +236,13 @@ class RunPlan:
         return self.spec.sandbox != NO_SANDBOX
 
     @property
-    def models(self) -> tuple[tuple[ModelAccess, ModelRequest], ...]:
-        """Models of all roles but the embedder, with their requests."""
-        roles = (
-            (self.subject, self.request.model),
-            (self.simulator, self.request.simulator),
-            *((judge.access, judge.request) for judge in self.judges.values()),
-        )
-        return tuple((access, request) for access, request in roles if access and request)
+    def models(self) -> tuple[PlannedModel, ...]:
+        """Subject, simulator and judges, as far as the run has them."""
+        subject = PlannedModel("subject", self.subject, self.request.model)
+        if self.simulator is None or self.request.simulator is None:
+            return (subject, *self.judges.values())
+        simulator = PlannedModel("simulator", self.simulator, self.request.simulator)
+        return (subject, simulator, *self.judges.values())
 
     @property
     def audits(self) -> bool:
@@ -249,6 +253,8 @@ class RunPlan:
     def environment(self) -> str:
         """Fingerprint of the sandbox; empty without programs."""
         if self.images:
+            from sandbox.backends.docker.backend import DockerSandbox
+
             return DockerSandbox().fingerprint_of_images()
         return self._sandbox.fingerprint() if self.runs_programs else ""
 
@@ -333,6 +339,8 @@ def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None 
     staged = resolved_data(benchmark, data, version, home, resources, tested_in, setting, cache)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
+    if runs_programs and resumed is None:
+        limits = widened(limits, home.path, sandbox)
     dataset = require_dialogs(benchmark, setting, staged)
     spec = RunSpec(
         benchmark=benchmark.name,
@@ -349,11 +357,7 @@ def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None 
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
-        limits=resumed.limits
-        if resumed
-        else widened(limits, home.path, sandbox)
-        if runs_programs
-        else limits,
+        limits=resumed.limits if resumed else limits,
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,

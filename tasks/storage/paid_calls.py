@@ -2,8 +2,7 @@
 
 Each process appends to a separate segment in the store's folder: a local file, or closed segments
 in an object store. So a kill only costs the calls in flight. `refresh` reads the segments of other
-processes. Equal calls in flight are sent once. Dialogues store steps instead, in similar segments
-(`tasks.storage.journaling.journal`).
+processes. Equal calls in flight are sent once.
 
 `TalkAnswers` stores answers for agents' memories of conversations, once for all dialogues that
 follow a conversation. A process appends each answer to a segment of its own. Before it requests a
@@ -18,49 +17,28 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from schemas.content_id import content_id
-from tasks.storage.journaling.segments import SegmentReader, is_being_written, read_segments
+from tasks.storage.journaling.leases import ShardLease
+from tasks.storage.journaling.segments import (
+    Form,
+    Row,
+    SegmentReader,
+    is_being_written,
+    read_segments,
+)
 from tasks.storage.journaling.shipping import open_segment
 from warehouse.object_path import ObjectPath
 
 T = TypeVar("T")
-Row = Mapping[str, Any]
+_NO_FIELDS: Row = MappingProxyType({})
 _DRAIN_S = 20.0
 """Seconds to wait for calls in flight after a fault elsewhere, because they are paid for."""
 _ABANDONED_S = 3600.0
 """Age in seconds at which a segment that no living process has open counts as abandoned."""
-
-
-@dataclass(frozen=True)
-class Form(Generic[T]):
-    """Format in which one kind of answers is stored in segments.
-
-    By default, a row has the fields `key` and `answer`.
-    """
-
-    what: str
-    """Description of a row, which the error of a full disk shows."""
-    load: Callable[[Row], T]
-    """Converts a row to an answer. Raises KeyError, TypeError or ValueError for other rows."""
-    dump: Callable[[T], Row] = lambda answer: {"answer": answer}
-    """Converts an answer to the fields of a row that `dump_row` can write."""
-    load_old: Callable[[Row], Mapping[str, T]] | None = None
-    """Converts a row of the previous release to answers by key. Raises the errors of `load`."""
-    lasts: Callable[[T], bool] = lambda _: True
-    """Returns True if an answer should be stored."""
-
-    def read(self, row: Row) -> Mapping[str, T]:
-        """Return the answers in a row by key; empty if it has no answer of this kind."""
-        with suppress(KeyError, TypeError, ValueError):
-            if "key" in row:
-                return {row["key"]: self.load(row)}
-            if self.load_old is not None:
-                return self.load_old(row)
-        return {}
 
 
 class CallsInFlight(Generic[T]):
@@ -121,7 +99,7 @@ class Calls(Generic[T]):
         """Answers of all other segments by key, as of the last `refresh`."""
         self.in_flight = CallsInFlight[T]()
 
-    async def find(self, key: str, ask: Callable[[], Awaitable[T]], **about: object) -> T:
+    async def find(self, key: str, ask: Callable[[], Awaitable[T]], about: Row = _NO_FIELDS) -> T:
         """Return the stored answer under a key, or else the result of `ask()`, which is stored.
 
         Args:
@@ -139,7 +117,7 @@ class Calls(Generic[T]):
         async def ask_and_store() -> T:
             answer = await ask()
             if self._form.lasts(answer):
-                self.put({key: answer}, **about)
+                self.put({key: answer}, about)
             return answer
 
         stored = self.get(key)
@@ -149,11 +127,19 @@ class Calls(Generic[T]):
         """Return the answer under a key; None if this process has none in memory."""
         return self.own[key] if key in self.own else self.others.get(key)
 
-    def put(self, answers: Mapping[str, T], **about: object) -> None:
-        """Write answers in one write. Raises the errors of `find`, except those of `ask`."""
-        self._segment.write(
-            *({"key": key, **about, **self._form.dump(answer)} for key, answer in answers.items())
-        )
+    def put(
+        self, answers: Mapping[str, T], about: Row = _NO_FIELDS, lease: ShardLease | None = None
+    ) -> None:
+        """Write answers in one write. Raises the errors of `find`, except those of `ask`.
+
+        Args:
+            answers: answers by key.
+            about: further fields of the rows.
+            lease: lease of the shard that the answers belong to. If it is lost, an object store
+                does not get the answers.
+        """
+        rows = ({"key": key, **about, **self._form.dump(it)} for key, it in answers.items())
+        self._segment.write(*rows, lease=lease)
         if self._remembers:
             self.own |= answers
 

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from pathlib import Path
@@ -17,7 +17,6 @@ from schemas.lake.packed_rows import PackedRows
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import RunSpec
-from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
 from warehouse.lake import LakeRows
 
@@ -151,44 +150,6 @@ def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[s
     return {
         e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)
     }
-
-
-def unfinished(
-    pending: Iterable[str], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
-) -> dict[str, Unfinished]:
-    """Return the stored parts of pending episodes by id.
-
-    The steps come from the journal or from the stored attempt that ended as infra, whichever is
-    later or longer. Answers of an ended attempt are left out, because they may have caused its
-    fault.
-
-    Args:
-        pending: ids of the pending episodes.
-        journal: parts of episodes in the journal, by id.
-        stored: attempts of episodes in the lake, by id.
-    """
-    parts: dict[str, Unfinished] = {}
-    for episode_id in pending:
-        candidates = [journal[episode_id]] if episode_id in journal else []
-        if episode_id in stored:
-            episode = stored[episode_id]
-            candidates.append(Unfinished(episode.attempt, episode.steps))
-        if candidates:
-            longest = max(candidates, key=lambda c: (c.attempt, len(c.steps)))
-            ended = stored[episode_id].attempt if episode_id in stored else 0
-            answers = tuple(answer for c in candidates for answer in c.answers if answer[0] > ended)
-            parts[episode_id] = Unfinished(
-                max(c.attempt for c in candidates), longest.steps, answers
-            )
-    return parts
-
-
-# pyarrow.compute creates its functions at import, so type checkers do not know them.
-# pyright: reportAttributeAccessIssue=false
-
-
-# pyarrow.compute creates its functions at import, so type checkers do not know them.
-# pyright: reportAttributeAccessIssue=false
 
 
 _AT_ONCE = 1000

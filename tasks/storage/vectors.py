@@ -22,7 +22,8 @@ from schemas.content_id import content_id, text_digest
 from schemas.errors import ModelUnavailable
 from schemas.lake.tables import TABLES
 from tasks.language.embedding import TEXTS_A_REQUEST, Embedder
-from tasks.storage.paid_calls import Calls, Form
+from tasks.storage.journaling.segments import Form
+from tasks.storage.paid_calls import Calls
 from tasks.storage.parquet_store import Lake, listing_again
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Audit of a shard of passed programs: their tests run again with altered expectations."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from sandbox.decoys.auditing import audit_patch, audit_program
@@ -9,13 +10,10 @@ from sandbox.judging.patched_repository import PatchProgram
 from schemas.audit import Audited, AuditOutcome, ForgeryAudit
 from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
-from tasks.storage.journaling.leases import lease_shard
-from tasks.storage.parquet_store import Lake
-from tasks.worker.deciding import patch_places, placed_program, sandbox_in
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
-from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_book import sandbox_of
+from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.program_book import patch_places, program_in_place, sandbox_in, sandbox_of
 
 STAGE = "audit"
 
@@ -33,9 +31,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
-    hold = lease_shard(
-        context.place.tries(context.run_id) / context.invocation, shard.name, over=True
-    )
+    hold = context.lease(shard.name, over=True)
     with ThreadPoolExecutor(context.programs) as threads:
         audits = list(
             threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items)
@@ -46,14 +42,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
         for row in audit_rows(context, item, audited)
     ]
     hold.check()
-    keys = {
-        "benchmark": context.spec.benchmark,
-        "model": context.spec.label,
-        "run_id": context.run_id,
-    }
-    Lake(context.place.lake, fsync=context.fsync).write_part(
-        "forgery_audit", rows, shard.name, **keys
-    )
+    write_part(context, "forgery_audit", rows, shard.name)
     return ShardResult(len(shard.items), part=shard.name)
 
 
@@ -83,9 +72,11 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
                     limits,
                     seed,
                 )
-        program = placed_program(context, test, test.code)
+        program = program_in_place(context.resources, test.program)
         reference = (
-            None if test.reference is None else placed_program(context, test, test.reference)
+            None
+            if test.reference is None
+            else program_in_place(context.resources, replace(test.program, code=test.reference))
         )
         is_thorough = context.spec.audit == "all"
         return audit_program(place, program, reference, limits, seed, asks_other_inputs=is_thorough)

@@ -1,7 +1,7 @@
 """Play of a shard of episodes in a worker process."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -14,18 +14,18 @@ from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.setting import CastRequest
-from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import AgentRequest, MakeSubject
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
-from tasks.language.chat_model import ChatModel
-from tasks.storage.journaling.leases import ShardLease, lease_shard
+from tasks.language.chat_model import ChatModel, Completion
+from tasks.storage.journaling.dialogue_calls import DialogueCall, EpisodeCalls, ReplayedModel
+from tasks.storage.journaling.leases import ShardLease
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
-from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
+from tasks.worker.call_log import SIMULATOR, SUBJECT
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
-from tasks.worker.paid_answers import PaidAnswers, RememberingModel
-from tasks.worker.process import RunState, this_worker
+from tasks.worker.process import RunState, this_worker, write_part
 from tasks.worker.program_book import BookReader
 
 STAGE = "converse"
@@ -37,14 +37,13 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     Raises:
         LeaseLost: Another worker began the shard and died, so this process lacks the latest
             messages. Or the shard was given to another worker meanwhile.
-        OSError: Journal or part could not be written. Finished turns stay in the journal.
+        OSError: A call or the part could not be written. Stored calls remain.
         Exception: Parley's own code failed. All other episodes of the shard are written first.
     """
     worker = this_worker()
     worker.start_reporting()
-    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = lease_shard(
-        folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
+    hold = shard.context.lease(
+        _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
     )
     played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
     hold.check()
@@ -105,43 +104,35 @@ async def _play(
     hold: ShardLease,
     fault: InfraError | None = None,
 ) -> "_Ended":
-    job, journal = task.job, run.journal
+    job = task.job
     hold.glance()
     run.check_not_stopped()
     if context.budget_meter:
         context.budget_meter.check()
-    if job.steps:
-        journal.append(job.episode_id, job.attempt, 0, job.steps, hold)
 
-    def journaled(write: Callable[[], None]) -> None:
+    def put(answers: Mapping[str, Step | Completion]) -> None:
         hold.glance()
         run.check_not_stopped()
+        rows = {
+            key: DialogueCall(job.episode_id, job.attempt, answer)
+            for key, answer in answers.items()
+        }
         try:
-            write()
+            run.calls.put(rows, lease=hold)
         except (DiskFull, OSError, ServerUnavailable) as fault:
             run.stop(fault)
             raise
 
-    free: list[Step] = []
-    n_kept = len(job.steps)
-    paid = PaidAnswers(
-        job.answers,
-        lambda answers: journaled(
-            lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold)
-        ),
-    )
+    calls = EpisodeCalls(job.episode_id, job.begun, put)
 
     def keep(step: Step) -> None:
-        nonlocal n_kept
-        free.append(step)
         is_message = step.kind is StepKind.MESSAGE
         is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
-        if is_message and step.n_calls == 0 and not is_answer:
-            return  # No request was paid for this message, so it is written with its reply.
-        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, hold))
-        n_kept += len(free)
-        free.clear()
-        paid.forget()
+        # A message that no request was paid for is written with its reply.
+        is_paid = not is_message or step.n_calls > 0 or is_answer
+        calls.add(step, is_paid=is_paid)
+        if not is_paid:
+            return
         n_in, n_out = step.input_tokens or 0, step.output_tokens or 0
         is_simulator = step.role is Role.USER
         run.count(
@@ -153,16 +144,23 @@ async def _play(
             simulator_output_tokens=n_out * is_simulator,
         )
         if context.calls and (step.n_calls or is_answer):
-            _log_answer(context.calls, step, is_message=is_message)
+            role = SUBJECT if step.role is Role.ASSISTANT else SIMULATOR
+            context.calls.answered(role, step, turns=int(is_message))
 
     started = utc_now()
     before = context_of(Lake(context.place.lake), task.dialog)
     opening = Transcript(
-        task.problem, task.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before
+        task.problem,
+        task.dialog,
+        job.sample,
+        job.seed,
+        turn=1,
+        steps=job.begun.steps,
+        context=before,
     )
-    programs = BookReader(lambda: run.programs, paid.keep)
+    programs = BookReader(lambda: run.programs, calls.keep_answers)
     if fault is None:
-        ending = await _play_with_agent(run, context, opening, programs, paid, keep)
+        ending = await _play_with_agent(run, context, opening, programs, calls, keep)
     else:
         ending = Ending(
             opening.steps,
@@ -175,25 +173,12 @@ async def _play(
     return _Ended(job, ending, _episode(context, task, ending, started), programs.n_run)
 
 
-def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
-    """Log an answer with the counts that the mart `costs` uses."""
-    calls.answered(
-        SUBJECT if step.role is Role.ASSISTANT else SIMULATOR,
-        turns=int(is_message),
-        calls=step.n_calls,
-        input_tokens=step.input_tokens,
-        output_tokens=step.output_tokens,
-        reasoning_tokens=step.reasoning_tokens,
-        latency_s=step.latency_s,
-    )
-
-
 async def _play_with_agent(
     run: RunState,
     context: RunContext,
     opening: Transcript,
     programs: ProgramRunner,
-    paid: PaidAnswers,
+    calls: EpisodeCalls,
     keep: Callable[[Step], None],
 ) -> Ending:
     """Play the dialogue with the run's agent, if any. A failing agent is an infra fault."""
@@ -206,11 +191,11 @@ async def _play_with_agent(
             "what its programs run in is not there, or is of another release",
         )
     spec = context.spec
-    subject = RememberingModel(run.model(context.subject, SUBJECT), paid)
+    subject = ReplayedModel(run.model(context.subject, SUBJECT), calls)
     try:
-        async with _begun(run, spec, subject, opening) as make_seat:
+        async with _begun(run, spec, subject, opening) as make_subject:
             return await play_dialogue(
-                opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep
+                opening, _cast(run, context, opening, programs, calls, subject, make_subject), keep
             )
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
@@ -218,7 +203,7 @@ async def _play_with_agent(
 
 def _begun(
     run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
-) -> AbstractAsyncContextManager[MakeSeat | None]:
+) -> AbstractAsyncContextManager[MakeSubject | None]:
     """Return a context manager that starts the run's agent.
 
     The context manager yields None if a bare chat model is the subject.
@@ -246,14 +231,14 @@ def _cast(
     context: RunContext,
     opening: Transcript,
     programs: ProgramRunner,
-    paid: PaidAnswers,
+    calls: EpisodeCalls,
     subject: ChatModel,
-    make_seat: MakeSeat | None,
+    make_subject: MakeSubject | None,
 ) -> Cast:
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if context.simulator is not None:
-        simulator = RememberingModel(run.model(context.simulator, SIMULATOR), paid)
+        simulator = ReplayedModel(run.model(context.simulator, SIMULATOR), calls)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),
@@ -266,7 +251,7 @@ def _cast(
         embedder=run.vectors,
         workspaces=run.workspaces,
         simulator_sampling=spec.simulator_sampling,
-        make_seat=make_seat,
+        make_subject=make_subject,
     )
     return benchmark.play.cast(request)
 
@@ -306,18 +291,15 @@ class _Ended:
     def n_calls(self) -> int:
         """Number of requests that this attempt sent."""
         return (
-            sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :])
+            sum(step.n_calls for step in self.ending.steps[len(self.job.begun.steps) :])
             + self.ending.failed_calls
         )
 
 
 def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
-    spec = shard.context.spec
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
-        lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
-        keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": shard.context.run_id}
-        lake.write_part("episodes", [p.episode for p in played], name, **keys)
+        write_part(shard.context, "episodes", [p.episode for p in played], name)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
     return ShardResult(
         part=name,

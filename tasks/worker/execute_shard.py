@@ -1,16 +1,19 @@
 """Execution of the programs of a shard of episodes, in a worker process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from sandbox.host.resource_limits import low_priority
 from sandbox.interface import Sandbox
-from schemas.verdict import Outcome, TestVerdict
+from schemas.episode import Episode, StopReason
+from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.run import Limits, RunSpec
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.storage.journaling.leases import lease_shard
-from tasks.storage.parquet_store import Lake
-from tasks.worker.deciding import Answer, answers_of, decide, id_of
 from tasks.worker.images import settle_image
 from tasks.worker.jobs import (
     INFRA_SUFFIX,
@@ -20,16 +23,37 @@ from tasks.worker.jobs import (
     ShardResult,
     is_infra,
 )
-from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_book import LASTING, sandbox_of
+from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.program_book import LASTING, ProgramFacts, Result, run_programs, sandbox_of
 
 STAGE = "execute"
+_DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
+"""Fields of a verdict that come from the run of its program."""
+
+
+@dataclass(frozen=True)
+class DueVerdict:
+    """Required verdict: one instruction of one test run of an episode."""
+
+    test: TestRun
+    instruction_id: str
+    cases: tuple[str, ...]
+    """Names of the program's cases that decide the verdict. Empty if all cases decide it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of one turn, with the verdicts that it requires."""
+
+    limits: Limits
+    due: tuple[DueVerdict, ...]
 
 
 def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Get the verdict of every test run of a shard's episodes and write them as one part.
 
-    If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending.
+    If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending. An
+    early shard with a timeout writes no part, because its low priority may be the cause.
 
     Raises:
         LeaseLost: The shard was given to another worker process meanwhile.
@@ -40,8 +64,8 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(shard.context)
-    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = lease_shard(folder, shard.name, over=True)
+    hold = shard.context.lease(shard.name, over=True)
+    open_outcomes = {Outcome.INFRA, Outcome.TIMEOUT} if shard.is_early else {Outcome.INFRA}
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []
@@ -49,7 +73,9 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     with ThreadPoolExecutor(shard.context.programs) as threads:
         for item in shard.items:
             answers = answers_of(shard.context.spec, test_runs(shard.context, item))
-            decided = list(threads.map(partial(_decide, run, sandbox, item, known), answers))
+            decided = list(
+                threads.map(partial(_decide, run, sandbox, shard.is_early, item, known), answers)
+            )
             for item_verdicts, n, _ in decided:
                 verdicts += item_verdicts
                 n_run += n
@@ -62,12 +88,14 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
             if not any(
-                verdict.outcome is Outcome.INFRA
+                verdict.outcome in open_outcomes
                 for item_verdicts, _, _ in decided
                 for verdict in item_verdicts
             ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()
+    if shard.is_early and any(verdict.outcome is Outcome.TIMEOUT for verdict in verdicts):
+        return ShardResult(0, n_run=n_run)
     return _write(shard, verdicts, n_run)
 
 
@@ -100,26 +128,159 @@ def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str,
 def _decide(
     run: RunState,
     sandbox: Sandbox,
+    is_early: bool,
     item: ExecuteItem,
     known: Mapping[str, TestVerdict],
     answer: Answer,
 ) -> tuple[list[TestVerdict], int, int]:
-    with run.program_slots:
+    with run.program_slots, low_priority(is_early):
         return decide(run.context, sandbox, item, answer, known)
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
-    spec = shard.context.spec
     faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
-    lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
-    lake.write_part(
-        "test_verdicts",
-        verdicts,
-        name,
-        benchmark=spec.benchmark,
-        model=spec.label,
-        run_id=shard.context.run_id,
-    )
+    write_part(shard.context, "test_verdicts", verdicts, name)
     error = faults[0].detail if faults else None
     return ShardResult(len(shard.items), len(faults), name, n_run=n_run, error=error)
+
+
+def answers_of(spec: RunSpec, tests: Sequence[TestRun]) -> list[Answer]:
+    """Group test runs by (answer, limits), in order of first appearance."""
+    groups: dict[tuple[int, str | None, str], tuple[Limits, list[DueVerdict]]] = {}
+    for test in tests:
+        limits = test.limits or spec.limits
+        _, due = groups.setdefault((test.turn, test.code, limits.model_dump_json()), (limits, []))
+        due += [DueVerdict(test, name, cases) for name, cases in test.rows]
+    return [Answer(limits, tuple(due)) for limits, due in groups.values()]
+
+
+def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> str | None:
+    """Return the verdict id of these cases of a program, or of all cases.
+
+    Return None if there is no answer to run.
+    """
+    if test.code is None:
+        return None
+    return ProgramFacts.of_run(context).id_of(test.program, cases)
+
+
+def decide(
+    context: RunContext,
+    sandbox: Sandbox,
+    item: ExecuteItem,
+    answer: Answer,
+    known: Mapping[str, TestVerdict],
+) -> tuple[list[TestVerdict], int, int]:
+    """Return the verdicts of an answer, the number of programs run, and that of sandbox runs.
+
+    Args:
+        known: Verdicts of other episodes or runs, by id.
+    """
+    reports = _reports_of(item.episode)
+    ids = [id_of(context, due.test, due.cases) for due in answer.due]
+    results: list[Result | TestVerdict | None] = []
+    for due, key in zip(answer.due, ids, strict=True):
+        report = reports.get(id_of(context, due.test) or "") if reports else None
+        results.append(None if key is None else report or known.get(key))
+    pending = [n for n, key in enumerate(ids) if key is not None and results[n] is None]
+    # One program may decide several instructions.
+    tests = list({id(answer.due[n].test): answer.due[n].test for n in pending}.values())
+    ran, n_runs = run_programs(context, sandbox, tests, answer.limits)
+    result_of = {id(test): result for test, result in zip(tests, ran, strict=True)}
+    for n in pending:
+        results[n] = result_of[id(answer.due[n].test)]
+    verdicts = [
+        _verdict(context, item.episode, due, key, result)
+        for due, key, result in zip(answer.due, ids, results, strict=True)
+    ]
+    return verdicts, len(pending), n_runs
+
+
+def _verdict(
+    context: RunContext,
+    episode: Episode,
+    due: DueVerdict,
+    key: str | None,
+    result: Result | TestVerdict | None,
+) -> TestVerdict:
+    if result is None:
+        decided = _without_answer(episode, context.spec.refused)
+    elif isinstance(result, Unscorable):
+        decided = {
+            "outcome": Outcome.UNSCORED,
+            "detail": str(result),
+            "reason": FailureReason(result.reason),
+        }
+    elif isinstance(result, SandboxUnavailable):
+        decided = _infra(str(result))
+    elif isinstance(result, TestVerdict):
+        decided = {name: getattr(result, name) for name in _DECIDED}
+    else:
+        decided = _of_cases(result, due.cases)
+    return TestVerdict(
+        run_id=context.run_id,
+        benchmark=context.spec.benchmark,
+        model=context.spec.label,
+        episode_id=episode.episode_id,
+        problem_id=episode.problem_id,
+        sample=episode.sample,
+        turn=due.test.turn,
+        instruction_id=due.instruction_id,
+        verdict_id=key,
+        sandbox=context.spec.sandbox,
+        **decided,
+    )
+
+
+def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
+    if episode.stop_reason is StopReason.INFRA:
+        return _infra(episode.error or "no answer")
+    if episode.stop_reason is StopReason.REFUSED and refused == "failed":
+        return {"outcome": Outcome.FAILED, "detail": episode.error, "reason": FailureReason.REFUSED}
+    return {"outcome": Outcome.ERROR, "detail": episode.error or "no answer"}
+
+
+def _infra(detail: str) -> dict[str, Any]:
+    is_image = detail.startswith(f"{FailureReason.IMAGE_MISSING}:")
+    reason = FailureReason.IMAGE_MISSING if is_image else None
+    return {"outcome": Outcome.INFRA, "detail": detail, "reason": reason}
+
+
+def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
+    """Return the reports of programs that ran within the dialogue, by verdict id.
+
+    Timeouts are included, because later messages of the dialogue already answer them.
+    """
+    ran = (
+        report
+        for step in episode.steps
+        for report in (step.program, *step.programs)
+        if report is not None
+    )
+    return {report.verdict_id: report for report in ran}
+
+
+def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a verdict's fields from the named cases, or from all cases if `names` is empty.
+
+    A named case that the report lacks was not run and counts as failed.
+    """
+    by_name = {case.name: case for case in report.cases}
+    absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")
+    cases = [
+        by_name.get(name, absent.model_copy(update={"name": name})) for name in names
+    ] or report.cases
+    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
+    fields = {name: getattr(report, name) for name in ("outcome", "detail", "reason", "duration_s")}
+    if names and report.reason is None:
+        worst = next(
+            (case for case in missed if case.outcome is Outcome.TIMEOUT),
+            missed[0] if missed else None,
+        )
+        fields["outcome"] = Outcome.PASSED if worst is None else worst.outcome
+        fields["detail"] = "" if worst is None else f"{worst.name}\n{worst.detail}"
+    return fields | {
+        "n_cases": len(cases) or None,
+        "n_passed": len(cases) - len(missed) if cases else None,
+    }

@@ -7,11 +7,13 @@ requests.
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
+
+from pydantic import BaseModel
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
@@ -21,9 +23,9 @@ from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
-from tasks.storage.journaling.journal import JournalWriter
+from tasks.storage.journaling.dialogue_calls import DIALOGUE_CALLS, DialogueCall
 from tasks.storage.ledger import SendLog
-from tasks.storage.paid_calls import TalkAnswers
+from tasks.storage.paid_calls import Calls, TalkAnswers
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker import call_log, collector
@@ -72,11 +74,10 @@ class RunState:
         self._stopped: Exception | None = None
 
     @cached_property
-    def journal(self) -> JournalWriter:
-        """Return this process's writer of the run's journal."""
-        return JournalWriter(
-            self.context.place.journal(self.context.run_id), fsync=self.context.fsync
-        )
+    def calls(self) -> Calls[DialogueCall]:
+        """Return the store of the calls of the run's dialogues."""
+        folder = self.context.place.journal(self.context.run_id)
+        return Calls(folder, DIALOGUE_CALLS, fsync=self.context.fsync, remembers=False)
 
     @cached_property
     def sends(self) -> SendLog:
@@ -187,12 +188,12 @@ class RunState:
         self._count(stage, **amounts)
 
     async def close(self) -> None:
-        """Close all models, the journal and the program threads."""
+        """Close all models, all stores of calls and the program threads."""
         for model in self._models.values():
             await model.aclose()
         if vars(self).get("vectors") is not None:
             await vars(self)["vectors"].aclose()
-        for name in {"programs", "images", "workspaces", "journal", "sends", "talk_answers"} & vars(
+        for name in {"programs", "images", "workspaces", "calls", "sends", "talk_answers"} & vars(
             self
         ).keys():
             getattr(self, name).close()
@@ -321,3 +322,14 @@ def this_worker() -> Worker:
 def close_run(run_id: str) -> None:
     """Close a run in this process. The driver calls this on every worker."""
     this_worker().close_run(run_id)
+
+
+def write_part(context: RunContext, table: str, rows: Sequence[BaseModel], name: str) -> None:
+    """Write rows of a run as one part of a table of the lake.
+
+    Raises:
+        OSError: The part could not be written.
+    """
+    spec, lake = context.spec, Lake(context.place.lake, fsync=context.fsync)
+    keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": context.run_id}
+    lake.write_part(table, rows, name, **keys)

@@ -1,31 +1,43 @@
-"""Programs of a run's dialogues or of a build. Each runs once, and its verdict is stored."""
+"""Runs of programs, and the book of programs, in which each runs only once."""
 
 import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
-from sandbox.interface import Sandbox
+from sandbox.interface import ImageSandbox, Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
-from sandbox.judging.runners.run import run_tests
+from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
+from sandbox.judging.runners.programs import TestProgram, program_of
+from sandbox.judging.runners.run import run_answer, run_tests
+from sandbox.workspace.interface import image_of
+from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.dialog import MISSING
+from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import SuiteKind
 from schemas.run import Limits, RunSpec
-from schemas.verdict import Outcome, ProgramVerdict, verdict_id
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict, verdict_id
+from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.dialogue.tools import Place, WantedProgram
+from tasks.dialogue.tools import NO_TREE, Place, Tree, WantedProgram
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.source_trees import TreeDigests, tree_files
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.paid_calls import CallsInFlight
+from tasks.worker.images import held_repository
 from tasks.worker.jobs import RunContext
-from tasks.worker.workspaces import Resources, program_in_place
 
 LASTING = (Outcome.PASSED, Outcome.FAILED)
 """Lasting outcomes: another run of the program would have them, too.
 
 A timeout is not lasting, because it depends on the machine.
 """
+Resources = Sequence[tuple[str, str]]
 FindVerdict = Callable[[str, Callable[[], Awaitable[ProgramVerdict]]], Awaitable[ProgramVerdict]]
 """Function (verdict id, call) that returns the stored verdict, or the result of the call."""
 
@@ -103,10 +115,10 @@ class ProgramFacts:
 
     def limits_of(self, program: WantedProgram) -> Limits:
         """Return the limits of a program."""
-        return (program.place and program.place.limits) or self.limits
+        return program.limits or (program.place and program.place.limits) or self.limits
 
-    def id_of(self, program: WantedProgram) -> str:
-        """Return the verdict id of a program. The stage `execute` computes an equal id."""
+    def id_of(self, program: WantedProgram, cases: tuple[str, ...] = ()) -> str:
+        """Return the verdict id of these cases of a program, or of all cases."""
         place = program.place
         return verdict_id(
             code=program.code,
@@ -117,7 +129,9 @@ class ProgramFacts:
             kind=program.kind,
             entry_point=place.entry_point if place else "",
             tree=place.tree.name if place else "",
+            cases=cases,
             placing=place.placing if place else None,
+            image=program.image,
         )
 
 
@@ -176,9 +190,7 @@ class ProgramBook:
 
     def _run(self, program: WantedProgram) -> ProgramVerdict:
         facts = self._facts
-        placed = program_in_place(
-            facts.resources, program.kind, program.code, program.tests, program.place
-        )
+        placed = program_in_place(facts.resources, program)
         with self._slots:
             return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
 
@@ -206,6 +218,126 @@ class BookReader:
 
     def _count(self) -> None:
         self.n_run += 1
+
+
+Result = ProgramVerdict | SandboxUnavailable | Unscorable
+"""Report of a program, or the reason why there is no report."""
+
+
+def run_programs(
+    context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
+) -> tuple[list[Result], int]:
+    """Run the programs of one answer. Return their results, and the number of sandbox runs."""
+    results: dict[int, Result] = {}
+    by_image: dict[str, dict[int, TestProgram]] = defaultdict(dict)
+    n_runs = 0
+    for n, test in enumerate(tests):
+        try:
+            place = _sandbox_of_image(sandbox, test.image)
+            if test.repository is None:
+                by_image[test.image][n] = program_in_place(context.resources, test.program)
+                continue
+            n_runs += 1
+            trees, open_place = patch_places(context, place, limits)
+            with held_repository(context, test.repository) as snapshot:
+                patch = PatchProgram(test.code or "", snapshot)
+                results[n] = run_patch(open_place, trees, patch, limits)
+        except (SandboxUnavailable, Unscorable) as fault:
+            results[n] = fault
+    for image, programs in by_image.items():
+        place = _sandbox_of_image(sandbox, image)
+        reports, n = run_answer(place, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
+        results |= dict(zip(programs, reports, strict=True))
+        n_runs += n
+    return [results[n] for n in range(len(tests))], n_runs
+
+
+def _sandbox_of_image(sandbox: Sandbox, image: str) -> Sandbox:
+    place = sandbox_in(sandbox, image)
+    if place is None:
+        raise Unscorable(f"its tests run in the image {image}, which needs the sandbox docker")
+    return place
+
+
+def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
+    """Return the sandbox that runs programs in this image, or None if it runs no images.
+
+    An empty image means the sandbox's own environment.
+    """
+    return (
+        sandbox
+        if not image
+        else sandbox.with_image(image)
+        if isinstance(sandbox, ImageSandbox)
+        else None
+    )
+
+
+def patch_places(
+    context: RunContext, sandbox: Sandbox, limits: Limits
+) -> tuple[TreeStore, OpenPlace]:
+    """Return the store of source trees, and a function that opens a workspace in one of them."""
+    trees = TreeStore(context.place.trees)
+    environments = Environments(context.place.environments)
+
+    def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
+        packages = "" if image_of(environment) else environment
+        shown = environments.shown(packages) if packages else {}
+        return open_workspace(
+            workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown
+        )
+
+    return trees, open_place
+
+
+def program_in_place(resources: Resources, program: WantedProgram) -> TestProgram:
+    """Return the program of an answer, with the files of its tree.
+
+    Raises:
+        SandboxUnavailable: The tree existed at planning and is now missing or changed.
+        Unscorable: The tree never existed, or lacks the file that the answer replaces.
+    """
+    kind, code, tests, place = program.kind, program.code, program.tests, program.place
+    if place is None:
+        return program_of(kind, code, tests)
+    files = _files(resources, place.tree, place.placing.environment if place.placing else "")
+    try:
+        return program_of(kind, code, tests, place.entry_point, files, place.placing)
+    except LookupError as missing:
+        message = (
+            f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
+        )
+        raise Unscorable(message, FailureReason.SOURCE_MISSING) from None
+
+
+def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, bytes]:
+    if tree is NO_TREE:
+        return {}
+    root = dict(resources).get(tree.resource) if tree.resource else ""
+    if root is None:
+        raise _absent(tree, f"the run names no resource {tree.resource!r} for {tree.folder}")
+    folder = Path(root) / tree.folder
+    if not folder.is_dir():
+        raise _absent(tree, f"the tree that its tests run in is not there: {folder}")
+    try:
+        return tree_files(folder, TreeDigests(tree.digest, tree.packages), packages)
+    except OSError as fault:
+        raise SandboxUnavailable(
+            f"the tree {folder} cannot be read: {fault}. Repair it, then type the command again"
+        ) from fault
+
+
+def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
+    """Return the error for a missing tree.
+
+    A tree that existed at planning is missing through a fault of the machine, not of the answer.
+    """
+    if tree.digest == MISSING:
+        return Unscorable(message, FailureReason.SOURCE_MISSING)
+    return SandboxUnavailable(
+        f"{message}. It was there when the run was planned: bring it back, "
+        "and begin the command again"
+    )
 
 
 def sandbox_of(spec: RunSpec) -> Sandbox:

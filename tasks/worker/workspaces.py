@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import cached_property
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandbox import registry as sandboxes
-from sandbox.judging.runners.programs import TestProgram, program_of
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,
     CommandResult,
@@ -19,14 +18,8 @@ from sandbox.workspace.interface import (
     image_of,
 )
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
-from schemas.dialog import MISSING
-from schemas.errors import SandboxUnavailable, Unscorable
-from schemas.problem import SuiteKind
 from schemas.run import Limits
-from schemas.verdict import FailureReason
-from tasks.dialogue.tools import Place, Tree
 from tasks.storage.files.environments import Environments
-from tasks.storage.files.source_trees import TreeDigests, tree_files
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
 
@@ -36,7 +29,7 @@ _OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
 
 
 class RunWorkspaces:
-    """Workspaces of one run. See `tasks.dialogue.workspaces.Workspaces`.
+    """Workspaces of one run. See `tasks.dialogue.tools.Workspaces`.
 
     No thread or sandbox starts before a participant of a dialogue opens a workspace.
 
@@ -131,7 +124,7 @@ class RunWorkspaces:
 class OpenWorkspace:
     """Workspace of one participant of a dialogue. A cancelled call ends the running command.
 
-    See `tasks.dialogue.workspaces.SeatWorkspace`.
+    See `tasks.dialogue.tools.DialogueWorkspace`.
     """
 
     def __init__(self, workspace: Workspace, threads: Executor, files: Executor) -> None:
@@ -174,59 +167,3 @@ async def _to_its_end(
         if not under_way.cancel():
             await asyncio.wait([ended])
         raise
-
-
-Resources = Sequence[tuple[str, str]]
-NO_TREE = Tree("", Path())
-"""Placeholder tree of a program that has an entry point but no source tree."""
-
-
-def program_in_place(
-    resources: Resources, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None
-) -> TestProgram:
-    """Return the program of an answer, with the files of its tree.
-
-    Raises:
-        SandboxUnavailable: The tree existed at planning and is now missing or changed.
-        Unscorable: The tree never existed, or lacks the file that the answer replaces.
-    """
-    if place is None:
-        return program_of(kind, code, tests)
-    files = _files(resources, place.tree, place.placing.environment if place.placing else "")
-    try:
-        return program_of(kind, code, tests, place.entry_point, files, place.placing)
-    except LookupError as missing:
-        message = (
-            f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
-        )
-        raise Unscorable(message, FailureReason.SOURCE_MISSING) from None
-
-
-def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, bytes]:
-    if tree is NO_TREE:
-        return {}
-    root = dict(resources).get(tree.resource) if tree.resource else ""
-    if root is None:
-        raise _absent(tree, f"the run names no resource {tree.resource!r} for {tree.folder}")
-    folder = Path(root) / tree.folder
-    if not folder.is_dir():
-        raise _absent(tree, f"the tree that its tests run in is not there: {folder}")
-    try:
-        return tree_files(folder, TreeDigests(tree.digest, tree.packages), packages)
-    except OSError as fault:
-        raise SandboxUnavailable(
-            f"the tree {folder} cannot be read: {fault}. Repair it, then type the command again"
-        ) from fault
-
-
-def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
-    """Return the error for a missing tree.
-
-    A tree that existed at planning is missing through a fault of the machine, not of the answer.
-    """
-    if tree.digest == MISSING:
-        return Unscorable(message, FailureReason.SOURCE_MISSING)
-    return SandboxUnavailable(
-        f"{message}. It was there when the run was planned: bring it back, "
-        "and begin the command again"
-    )

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from flows.night.side_by_side import RUNS_AT_ONCE
+from flows.night.run_queue import RUNS_AT_ONCE
 from flows.orchestration.artifacts import _EVERY_S as ARTIFACT_EVERY_S
 from tasks.converse import ConverseShards, context_for
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, shard_size

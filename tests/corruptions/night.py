@@ -15,11 +15,11 @@ from prefect.utilities.annotations import quote
 from flows import evaluate_model as evaluation
 from flows.night import stages
 from flows.night.reporting.progress import Board
+from flows.night.run_queue import only_run
 from flows.night.session import Session
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
-from tasks.driver.run_queue import only_run
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport, as_published, finished_report

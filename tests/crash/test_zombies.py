@@ -26,7 +26,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import episode_rows, read_episodes
@@ -48,7 +48,7 @@ from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 shard = pickle.loads(Path(sys.argv[1]).read_bytes())
 play = converse_shard if type(shard).__name__ == "ConverseShard" else execute_shard
-execution = sys.modules["tasks.worker.deciding"]
+execution = sys.modules["tasks.worker.program_book"]
 run_answer = execution.run_answer
 def stopped_at_the_first(*arguments):
     execution.run_answer = run_answer
@@ -156,7 +156,7 @@ def n_journaled(plan: RunPlan) -> int:
     """Answers of the model that are in the journal: the server may have sent one that its worker
     has not read yet.
     """
-    unfinished = read_journal(plan.home.journal(plan.run_id)).values()
+    unfinished = read_unfinished(plan.home.journal(plan.run_id)).values()
     return sum(step.role is Role.ASSISTANT for known in unfinished for step in known.steps)
 
 
@@ -170,7 +170,9 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
         counter.server.holds_after = 2 * N_EPISODES
         with stopped(shard, tmp_path, lambda: n_journaled(plan) >= 2 * N_EPISODES) as zombie:
             counter.server.holds_after = None
-            assert max(len(known.steps) for known in read_journal(journal, ids(plan)).values()) >= 2
+            assert (
+                max(len(known.steps) for known in read_unfinished(journal, ids(plan)).values()) >= 2
+            )
             play(plan, context, "night-1")
             lake, rows = (
                 contents(plan.lake.root),
@@ -180,7 +182,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
             assert come_back(zombie) == "LeaseLost"
     assert contents(plan.lake.root) == lake
     assert episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)).equals(rows)
-    assert read_journal(journal) == {}
+    assert read_unfinished(journal) == {}
     assert 6 * N_EPISODES <= calls <= counter.calls() <= 6 * N_EPISODES + N_EPISODES
     assert not plan.pending()
 

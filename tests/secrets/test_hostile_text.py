@@ -7,14 +7,14 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from flows.cli.commands import read as cli_read
 from flows.cli.commands.evaluation import exit_code
 from flows.cli.exports.exporting import export_recording
-from flows.night.reporting.night_record import record_night
+from flows.night.reporting.run_record import record_night
 from flows.orchestration import artifacts
 from flows.text.night import show_night
 from flows.text.results import print_results, result_markdown
@@ -185,9 +185,9 @@ def test_the_terminal_shows_it_tame(
     played: PlayedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARLEY_HOME", str(played.home.path))
-    for what in cli_read.Listing:
+    for what in get_args(cli_read.Kind):
         cli_read.list_things(what)
-    cli_read.list_things(cli_read.Listing.MODELS, first=True)
+    cli_read.list_things("models", first=True)
     for table in (
         "turns",
         "test_verdicts",
@@ -214,7 +214,7 @@ def test_json_is_ascii(
 ) -> None:
     monkeypatch.setenv("PARLEY_HOME", str(played.home.path))
     cli_read.sql("select * from turns", json_output=True)
-    cli_read.list_things(cli_read.Listing.EPISODES, json_output=True)
+    cli_read.list_things("episodes", json_output=True)
     show_night(played.home, None, json_output=True)
     out = capsys.readouterr().out
     assert out.isascii()

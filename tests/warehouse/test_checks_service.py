@@ -13,19 +13,19 @@ from schemas.errors import UnknownName
 from schemas.lake.rows import to_arrow
 from tests.warehouse.checked_tables import full_context, valid_tables
 from warehouse.checks import check_table
-from warehouse.checks.service import CheckService
+from warehouse.checks.service import WarehouseProcess
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[CheckService]:
-    started = CheckService()
+def service() -> Iterator[WarehouseProcess]:
+    started = WarehouseProcess()
     yield started
     started.close()
 
 
-def test_it_finds_what_this_process_finds(service: CheckService) -> None:
+def test_it_finds_what_this_process_finds(service: WarehouseProcess) -> None:
     scores, context = valid_tables()["scores"], full_context()
     assert service.call(check_table, "scores", scores, context) == check_table(
         "scores", scores, context
@@ -44,14 +44,14 @@ def test_it_finds_what_this_process_finds(service: CheckService) -> None:
     ]
 
 
-def test_an_error_is_raised_where_the_table_was_handed_in(service: CheckService) -> None:
+def test_an_error_is_raised_where_the_table_was_handed_in(service: WarehouseProcess) -> None:
     with pytest.raises(UnknownName, match="nights"):
         service.call(check_table, "nights", to_arrow("scores", ()), full_context())
 
 
-def test_a_dead_process_costs_no_check(service: CheckService) -> None:
+def test_a_dead_process_costs_no_check(service: WarehouseProcess) -> None:
     scores, context = valid_tables()["scores"], full_context()
-    mortal = CheckService()
+    mortal = WarehouseProcess()
     mortal._process.kill()
     assert mortal.call(check_table, "scores", scores, context) == check_table(
         "scores", scores, context

@@ -55,7 +55,9 @@ def replaced_while_opened(
 def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
     published: SmallLake, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    assert query(published.home, "select count(distinct run_id) from leaderboard")[1] == [(3,)]
+    with connect(published.home) as before:
+        count = "select count(distinct run_id) from leaderboard"
+        assert before.execute(count).fetchall() == [(3,)]
     published.write_simple(published.gamma)
     replaced_while_opened(monkeypatch, published.home, 2, fails=fails)
     assert query(published.home, "select count(distinct run_id) from leaderboard")[1] == [(4,)]
@@ -135,6 +137,29 @@ def test_a_new_connection_sees_the_new_file_while_an_old_one_stays_open(
         assert old.execute(count).fetchall() == [(3,)]
     finally:
         old.close()
+
+
+@pytest.mark.slow
+def test_queries_share_a_connection_until_the_next_publication(
+    published: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, paths = warehouse.connect._attached, list[Path]()  # pyright: ignore[reportPrivateUsage]  (the step that is counted)
+
+    def attached(path: Path) -> "DuckDBPyConnection":
+        paths.append(path)
+        return opened(path)
+
+    monkeypatch.setattr(warehouse.connect, "_attached", attached)
+    count = "select count(distinct run_id) from scores"
+    query(published.home, "create temp table mine as select 1")
+    assert [query(published.home, count)[1] for _ in range(2)] == [[(3,)]] * 2
+    with pytest.raises(UsageError, match="mine does not exist"):
+        query(published.home, "select * from mine")
+    assert len(paths) == 1
+    published.write_simple(published.gamma)
+    publish(published.home)
+    assert query(published.home, count)[1] == [(4,)]
+    assert len(paths) == 2
 
 
 def test_threads_read_at_once(published: SmallLake) -> None:

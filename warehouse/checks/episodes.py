@@ -1,74 +1,57 @@
-"""Rules for episodes.
+"""Rules for episodes and their steps.
 
 Every later number is computed from the steps of episodes, and each episode must count exactly once.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from schemas.dialog import Role
-from schemas.episode import SCRIPTED, StopReason
-from warehouse.checks.dialogs import DIGEST
+from schemas.episode import SCRIPTED, StepKind, StopReason
 from warehouse.checks.rule import (
     CheckContext,
     FrameRules,
     Row,
     Suite,
     at_least,
+    each_present,
     matches,
     no_fault,
     not_empty,
     of_run,
     one_of,
     one_value,
+    plain_rows,
     present,
     unique,
     whole_table,
 )
-from warehouse.checks.steps import (
-    answer_before_question,
-    call_without_observation,
-    messages,
-    negative_count,
-    observation_without_call,
-    role_repeated,
-    step_out_of_place,
-    turns_broken,
-    without_texts,
-)
+from warehouse.checks.staged import DIGEST, consecutive_turns, repeated_role
 
-_COLUMNS = (
-    "episode_id",
-    "benchmark",
-    "model",
-    "setting",
-    "dataset_version",
-    "problem_id",
-    "dialog_id",
-    "row_digest",
-    "sample",
-    "seed",
-    "attempt",
-    "stop_reason",
-    "error",
-    "started_at",
-    "finished_at",
+_plain_rows = plain_rows(
+    *("episode_id", "benchmark", "model", "setting", "dataset_version", "problem_id", "dialog_id"),
+    *("row_digest", "sample", "seed", "attempt", "stop_reason", "error"),
+    *("started_at", "finished_at"),
 )
 _SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
 
 
-def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
-    rows = data.select(list(_COLUMNS)).to_pylist()
-    for row, steps in zip(rows, without_texts(data["steps"]), strict=True):
+def _rows(data: pa.Table, context: CheckContext) -> Sequence[Row]:
+    rows = [dict(row) for row in _plain_rows(data, context)]
+    for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
         row["steps"] = steps
-        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in messages(row))
+        row["messages"] = _messages(steps)
+        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in row["messages"])
         row["final_episode_id"] = (
             row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
         )
     return rows
 
 
+@no_fault("episode_wanted", "a mean covers only episodes of the run", needs="wanted_episodes")
 def _not_wanted(row: Row, context: CheckContext) -> str | None:
     return (
         None
@@ -77,6 +60,7 @@ def _not_wanted(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("episode_of_its_id", "an id is a digest of these values", needs="episode_facts")
 def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
     facts = (context.episode_facts or {}).get(row["episode_id"], {})
     wrong = next((column for column, value in facts.items() if row[column] != value), None)
@@ -87,6 +71,9 @@ def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault(
+    "episode_contained", "a run consists of the episodes that it lists", needs="contained_episodes"
+)
 def _not_contained(row: Row, context: CheckContext) -> str | None:
     listed = (context.contained_episodes or {}).get(row["episode_id"])
     if listed is None:
@@ -96,6 +83,7 @@ def _not_contained(row: Row, context: CheckContext) -> str | None:
     return None
 
 
+@no_fault("started_before_finished", "durations are differences of these times")
 def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
     try:
         backwards = datetime.fromisoformat(row["started_at"]) > datetime.fromisoformat(
@@ -106,13 +94,14 @@ def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
     return f"started {row['started_at']}, finished {row['finished_at']}" if backwards else None
 
 
+@no_fault("all_turns_answered", "a finished dialogue has all its turns", needs="dialog_rounds")
 def _answers_missing(row: Row, context: CheckContext) -> str | None:
     if row["stop_reason"] != StopReason.FINISHED.value:
         return None
     rounds = (context.dialog_rounds or {}).get(row["row_digest"])
     if rounds is None:
         return f"no dialog comes from the raw row {row['row_digest']}"
-    answers = (step for step in messages(row) if step["role"] == Role.ASSISTANT.value)
+    answers = (step for step in row["messages"] if step["role"] == Role.ASSISTANT.value)
     answered = {step["turn"] for step in answers if _SCRIPTED not in step["labels"]}
     return (
         None
@@ -121,12 +110,14 @@ def _answers_missing(row: Row, context: CheckContext) -> str | None:
     )
 
 
+@no_fault("finished_with_an_answer", "a finished dialogue has an answer")
 def _finished_without_answer(row: Row, context: CheckContext) -> str | None:
     if row["stop_reason"] == StopReason.FINISHED.value and not row["n_answers"]:
         return "finished, but no turn has an answer"
     return None
 
 
+@no_fault("stop_explained", "readers of the table need the reason", blocking=False)
 def _no_reason(row: Row, context: CheckContext) -> str | None:
     if (
         row["stop_reason"] in (StopReason.SUBJECT_ERROR.value, StopReason.INFRA.value)
@@ -136,11 +127,11 @@ def _no_reason(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def _several_served(row: Row, context: CheckContext) -> str | None:
-    served: dict[
-        str, set[str]
-    ] = {}  # Subject and simulated user may run on endpoints that report different model names.
-    for step in (step for r in row["rows"] for step in r["steps"] if step["served_model"]):
+def _served_models(rows: Sequence[Row]) -> str | None:
+    """Return the roles whose endpoint reported several model names, or None."""
+    # Subject and simulated user may run on endpoints that report different model names.
+    served: dict[str, set[str]] = {}
+    for step in (step for row in rows for step in row["steps"] if step["served_model"]):
         served.setdefault(step["role"], set()).add(step["served_model"])
     changes = [
         f"the {role}'s endpoint reported the model names {', '.join(sorted(n)[:5])}"
@@ -150,66 +141,147 @@ def _several_served(row: Row, context: CheckContext) -> str | None:
     return "; ".join(changes) or None
 
 
+@no_fault("one_served_model", "an endpoint must serve one model throughout a run", blocking=False)
+def _several_served(row: Row, context: CheckContext) -> str | None:
+    return _served_models(row["rows"])
+
+
+@no_fault("served_model_unchanged", "a run has one model", needs="check_served_model")
 def _served_model_changed(row: Row, context: CheckContext) -> str | None:
-    changes = _several_served(row, context)
-    return (
-        (
-            f"{changes}: the model changed during the run. Set another revision to start a new "
-            "run, or allow an alias"
-        )
-        if changes
-        else None
+    changes = _served_models(row["rows"])
+    return changes and (
+        f"{changes}: the model changed during the run. Set another revision to start a new "
+        "run, or allow an alias"
     )
 
 
-def _listed(data: pa.Table, context: CheckContext) -> list[Row]:
-    there = set(data["episode_id"].to_pylist())
+_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
+_STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
+
+
+def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
+    """Return the steps of each episode without their texts, which can be megabytes long."""
+    slim: list[list[Mapping[str, Any]]] = []
+    for chunk in steps.chunks:
+        columns = chunk.flatten()
+        flat = pa.table(
+            {
+                **{name: columns.field(name) for name in _STEP_FIELDS},
+                "call_ids": _call_ids(columns.field("calls")),
+            }
+        ).to_pylist()
+        start = 0
+        for length in chunk.value_lengths().to_pylist():
+            slim.append(flat[start : start + (length or 0)])
+            start += length or 0
+    return slim
+
+
+def _call_ids(calls: pa.ListArray) -> pa.ListArray:
+    """Return the ids of each step's tool calls, without names and arguments."""
+    return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
+
+
+def _messages(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the _messages of the dialogue."""
     return [
-        {"episode_id": e, "took_place": e in there}
-        for e in sorted(context.contained_episodes or ())
+        step
+        for step in steps
+        if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
     ]
 
 
-def _listed_only(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if row["took_place"]
-        else "run_episodes lists this episode, but the run has no such episode"
-    )
+@no_fault("user_before_assistant", "an answer needs a question")
+def _answer_before_question(row: Row, context: CheckContext) -> str | None:
+    user_turns: set[int] = set()
+    for step in row["messages"]:
+        if step["role"] == Role.USER.value:
+            user_turns.add(step["turn"])
+        elif step["turn"] not in user_turns:
+            return f"turn {step['turn']} has an answer before its question"
+    return None
 
 
-def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
-    there = set(data["episode_id"].to_pylist())
-    return [
-        {"episode_id": e, "took_place": e in there} for e in sorted(context.wanted_episodes or ())
-    ]
+@no_fault("turn_and_role_once", "a turn has one answer, and one verdict")
+def _role_repeated(row: Row, context: CheckContext) -> str | None:
+    return repeated_role(row["messages"])
 
 
-def _absent(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if row["took_place"]
-        else "the run includes this episode, but the table has no row for it"
-    )
+@no_fault("steps_before_their_message", "the message is the last step of a turn")
+def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
+    last, asks = 0, True
+    for step in row["steps"]:
+        if step["role"] == Role.SYSTEM.value:
+            continue
+        if step["kind"] == StepKind.MESSAGE.value:
+            last, asks = step["turn"], step["role"] == Role.ASSISTANT.value
+            continue
+        seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
+        if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
+            return (
+                f"turn {step['turn']}: a step has role {step['role']}, expected role {seat} "
+                f"and turn {turn}"
+            )
+    return None
 
 
-SUITE = Suite(
+@no_fault("observation_of_a_call", "a tool result answers one call of its turn")
+def _observation_without_call(row: Row, context: CheckContext) -> str | None:
+    open_calls: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value:
+            open_calls = set()
+        if step["kind"] == StepKind.OBSERVATION.value:
+            if step["call_id"] not in open_calls:
+                return (
+                    f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is "
+                    "not an open call of the turn"
+                )
+            open_calls.remove(step["call_id"])
+        open_calls.update(step["call_ids"] or ())
+    return None
+
+
+@no_fault("calls_observed", "a model continues only after the result of its tool call")
+def _call_without_observation(row: Row, context: CheckContext) -> str | None:
+    open_calls: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value and open_calls:
+            return (
+                f"turn {step['turn']}: {step['role']} has a message while the tool call "
+                f"{', '.join(sorted(open_calls)[:5])} is unanswered"
+            )
+        open_calls.update(step["call_ids"] or ())
+        open_calls.discard(step["call_id"])
+    return None
+
+
+@no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls")
+def _negative_count(row: Row, context: CheckContext) -> str | None:
+    for step in row["steps"]:
+        for name in _COUNTS:
+            if step[name] is not None and not step[name] >= 0:
+                return f"turn {step['turn']}: {name} is {step[name]}"
+    return None
+
+
+_STEP_RULES = (
+    _answer_before_question,
+    _role_repeated,
+    _step_out_of_place,
+    _observation_without_call,
+    _call_without_observation,
+    _negative_count,
+)
+
+
+EPISODES = Suite(
     "episodes",
     (
         FrameRules(
             "one row per episode",
             ("episode_id", "problem_id", "sample"),
             _rows,
-            (
-                "episode_id",
-                "final_episode_id",
-                "problem_id",
-                "sample",
-                "attempt",
-                "stop_reason",
-                "row_digest",
-                "n_answers",
-            ),
             (
                 not_empty("episodes_took_place", "a run without episodes has no result"),
                 present(
@@ -233,126 +305,44 @@ SUITE = Suite(
                 ),
                 at_least("sample_from_zero", "samples are numbered from 0", "sample", 0),
                 at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
-                no_fault("episode_of_run", "tables are partitioned by benchmark and model", of_run),
-                no_fault(
-                    "episode_wanted",
-                    "a mean covers only episodes of the run",
-                    _not_wanted,
-                    needs="wanted_episodes",
-                ),
-                no_fault(
-                    "episode_of_its_id",
-                    "an id is a digest of these values",
-                    _not_of_its_id,
-                    needs="episode_facts",
-                ),
-                no_fault(
-                    "episode_contained",
-                    "a run consists of the episodes that it lists",
-                    _not_contained,
-                    needs="contained_episodes",
-                ),
-                no_fault(
-                    "turns_contiguous", "turn n of scores is turn n of the episode", turns_broken
-                ),
-                no_fault(
-                    "user_before_assistant",
-                    "an answer needs a question",
-                    answer_before_question,
-                ),
-                no_fault(
-                    "turn_and_role_once", "a turn has one answer, and one verdict", role_repeated
-                ),
-                no_fault(
-                    "steps_before_their_message",
-                    "the message is the last step of a turn",
-                    step_out_of_place,
-                ),
-                no_fault(
-                    "observation_of_a_call",
-                    "a tool result answers one call of its turn",
-                    observation_without_call,
-                ),
-                no_fault(
-                    "calls_observed",
-                    "a model continues only after the result of its tool call",
-                    call_without_observation,
-                ),
-                no_fault(
-                    "counts_not_negative",
-                    "costs are sums of tokens, seconds and calls",
-                    negative_count,
-                ),
-                no_fault(
-                    "started_before_finished",
-                    "durations are differences of these times",
-                    _ends_before_it_starts,
-                ),
-                no_fault(
-                    "finished_with_an_answer",
-                    "a finished dialogue has an answer",
-                    _finished_without_answer,
-                ),
-                no_fault(
-                    "all_turns_answered",
-                    "a finished dialogue has all its turns",
-                    _answers_missing,
-                    needs="dialog_rounds",
-                ),
-                no_fault(
-                    "stop_explained",
-                    "readers of the table need the reason",
-                    _no_reason,
-                    blocking=False,
-                ),
+                of_run("episode_of_run"),
+                _not_wanted,
+                _not_of_its_id,
+                _not_contained,
+                consecutive_turns("turns_contiguous", "turn n of scores is turn n of the episode"),
+                *_STEP_RULES,
+                _ends_before_it_starts,
+                _finished_without_answer,
+                _answers_missing,
+                _no_reason,
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per wanted episode",
             ("episode_id",),
-            _taken_place,
-            ("episode_id", "took_place"),
-            (
-                no_fault(
-                    "wanted_episode_present",
-                    "means cover finished episodes; `runs` counts the pending ones",
-                    _absent,
-                    blocking=False,
-                    needs="wanted_episodes",
-                ),
-            ),
+            lambda context: ((name,) for name in sorted(context.wanted_episodes or ())),
+            "wanted_episode_present",
+            "means cover finished episodes; `runs` counts the pending ones",
+            "the run includes this episode, but the table has no row for it",
+            blocking=False,
+            needs="wanted_episodes",
         ),
-        FrameRules(
+        each_present(
             "one row per listed episode",
             ("episode_id",),
-            _listed,
-            ("episode_id", "took_place"),
-            (
-                no_fault(
-                    "listed_episode_exists",
-                    "a run lists only episodes that exist",
-                    _listed_only,
-                    needs="contained_episodes",
-                ),
-            ),
+            lambda context: ((name,) for name in sorted(context.contained_episodes or ())),
+            "listed_episode_exists",
+            "a run lists only episodes that exist",
+            "run_episodes lists this episode, but the run has no such episode",
+            needs="contained_episodes",
         ),
         whole_table(
             _rows,
             one_value("one_model", "a run has one model", "model"),
             one_value("one_setting", "a run has one setting", "setting"),
             one_value("one_dataset_version", "a run has one dataset version", "dataset_version"),
-            no_fault(
-                "one_served_model",
-                "an endpoint must serve one model throughout a run",
-                _several_served,
-                blocking=False,
-            ),
-            no_fault(
-                "served_model_unchanged",
-                "a run has one model",
-                _served_model_changed,
-                needs="check_served_model",
-            ),
+            _several_served,
+            _served_model_changed,
         ),
     ),
 )

@@ -4,7 +4,7 @@ This module refers to expectations by name, and does not import Great Expectatio
 import takes seconds (see validation.py).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -135,34 +135,27 @@ def problem_digests(problems: pa.Table) -> dict[str, str]:
 
 Row = Mapping[str, Any]
 Find = Callable[[Row, CheckContext], str | None]
+Rows = Callable[[pa.Table, CheckContext], Sequence[Row]]
 
 
 @dataclass(frozen=True)
 class Rule:
     """Condition on the rows of a frame, and the reason for it.
 
-    It is either a Great Expectations expectation on columns of the frame (`column`), or one on a
-    column of computed faults: `find` returns the fault of a row, or None, and no row may have a
-    fault.
+    It is either a Great Expectations expectation on columns of the frame, or one on a column of
+    computed faults: `find` returns the fault of a row, or None, and no row may have a fault.
     """
 
     name: str
     why: str
     expectation: str
+    columns: tuple[str, ...] = ()
+    """Columns that the expectation reads. None for computed faults and whole tables."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     find: Find | None = None
     blocking: bool = True
     needs: str | None = None
     """Field of `CheckContext` that the rule needs. The rule is skipped if it is None."""
-
-    @property
-    def column(self) -> str | None:
-        """Return the checked columns, or None for computed faults and whole tables."""
-        if self.find is not None:
-            return None
-        return (
-            self.arguments.get("column") or ", ".join(self.arguments.get("column_list", ())) or None
-        )
 
 
 @dataclass(frozen=True)
@@ -172,13 +165,18 @@ class FrameRules:
     grain: str
     key: tuple[str, ...]
     """Columns that name an unexpected row in results and Data Docs."""
-    rows: Callable[[pa.Table, CheckContext], Sequence[Row]]
-    columns: tuple[str, ...]
-    """Columns that Great Expectations sees besides the faults: ids, labels and numbers, no prompts
-    or answers."""
+    rows: Rows
     rules: tuple[Rule, ...]
     at_once: bool = False
     """True if the frame has one row: `find` then receives the table's rows as `row["rows"]`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that Great Expectations sees besides the faults.
+
+        They are the key, and what the rules read: ids, labels and numbers, no prompts or answers.
+        """
+        return tuple(dict.fromkeys((*self.key, *(c for rule in self.rules for c in rule.columns))))
 
 
 @dataclass(frozen=True)
@@ -192,17 +190,22 @@ class Suite:
 
 
 def no_fault(
-    name: str, why: str, find: Find, *, blocking: bool = True, needs: str | None = None
-) -> Rule:
-    """Return a rule that a Python function evaluates row by row."""
-    return Rule(
-        name, why, "expect_column_values_to_be_null", {"column": name}, find, blocking, needs
-    )
+    name: str, why: str, *, blocking: bool = True, needs: str | None = None
+) -> Callable[[Find], Rule]:
+    """Make a rule of a function that returns the fault of a row, or None (decorator)."""
+
+    def rule(find: Find) -> Rule:
+        arguments = {"column": name}
+        expectation = "expect_column_values_to_be_null"
+        return Rule(name, why, expectation, (), arguments, find, blocking, needs)
+
+    return rule
 
 
 def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rule:
     """Return a rule for the whole table: all rows have the same value in the column."""
 
+    @no_fault(name, why, blocking=blocking)
     def several(row: Row, context: CheckContext) -> str | None:
         values = sorted({str(r[column]) for r in row["rows"]})
         return (
@@ -211,65 +214,164 @@ def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rul
             else None
         )
 
-    return no_fault(name, why, several, blocking=blocking)
+    return several
+
+
+def few_faults(name: str, why: str, what: str, is_fault: Callable[[Row], bool]) -> Rule:
+    """Return a warning for the whole table: the share of faulty rows is at most `fault_limit`.
+
+    Args:
+        what: rows that are counted, such as `verdicts are infra`.
+    """
+
+    @no_fault(name, why, blocking=False)
+    def too_many(row: Row, context: CheckContext) -> str | None:
+        n, n_faulty, limit = len(row["rows"]), sum(map(is_fault, row["rows"])), context.fault_limit
+        if not n or n_faulty / n <= limit:
+            return None
+        return f"{n_faulty} of {n} {what} ({n_faulty / n:.1%}), limit {limit:.1%}"
+
+    return too_many
+
+
+def of_column(name: str, why: str, kind: str, column: str, **arguments: Any) -> Rule:
+    """Return a rule on the values of one column, by the end of its expectation's name."""
+    expectation = f"expect_column_values_to_{kind}"
+    return Rule(name, why, expectation, (column,), {"column": column, **arguments})
 
 
 def present(name: str, why: str, column: str) -> Rule:
     """Return a rule: no row has null in the column."""
-    return Rule(name, why, "expect_column_values_to_not_be_null", {"column": column})
+    return of_column(name, why, "not_be_null", column)
 
 
 def unique(name: str, why: str, *columns: str) -> Rule:
     """Return a rule: no two rows are equal in all these columns. Rows of only nulls are ignored."""
     if len(columns) == 1:
-        return Rule(name, why, "expect_column_values_to_be_unique", {"column": columns[0]})
-    return Rule(name, why, "expect_compound_columns_to_be_unique", {"column_list": list(columns)})
+        return of_column(name, why, "be_unique", columns[0])
+    expectation = "expect_compound_columns_to_be_unique"
+    return Rule(name, why, expectation, columns, {"column_list": list(columns)})
 
 
-def one_of(name: str, why: str, column: str, values: Sequence[str]) -> Rule:
+def one_of(name: str, why: str, column: str, values: Iterable[str]) -> Rule:
     """Return a rule: the column contains only these values or null."""
-    return Rule(
-        name,
-        why,
-        "expect_column_values_to_be_in_set",
-        {"column": column, "value_set": list(values)},
-    )
+    return of_column(name, why, "be_in_set", column, value_set=list(values))
 
 
 def at_least(name: str, why: str, column: str, minimum: float) -> Rule:
     """Return a rule: the column's numbers are at least `minimum`, or null."""
-    return Rule(
-        name, why, "expect_column_values_to_be_between", {"column": column, "min_value": minimum}
-    )
+    return of_column(name, why, "be_between", column, min_value=minimum)
 
 
 def matches(name: str, why: str, column: str, regex: str) -> Rule:
     """Return a rule: the column's texts match a pattern, or are null."""
-    return Rule(
-        name, why, "expect_column_values_to_match_regex", {"column": column, "regex": regex}
-    )
+    return of_column(name, why, "match_regex", column, regex=regex)
 
 
 def not_empty(name: str, why: str) -> Rule:
     """Return a rule: the frame has at least one row."""
-    return Rule(name, why, "expect_table_row_count_to_be_between", {"min_value": 1})
+    expectation = "expect_table_row_count_to_be_between"
+    return Rule(name, why, expectation, arguments={"min_value": 1})
 
 
-def of_run(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a row that belongs to another benchmark or model, or None."""
-    for column, wanted in (("benchmark", context.benchmark), ("model", context.model)):
-        if row.get(column, wanted) != wanted:
-            return f"{column} is {row[column]!r}, expected {wanted!r}"
-    return None
+def of_run(name: str, why: str = "tables are partitioned by benchmark and model") -> Rule:
+    """Return a rule: each row has the run's benchmark and model."""
+
+    @no_fault(name, why)
+    def other_run(row: Row, context: CheckContext) -> str | None:
+        for column, wanted in (("benchmark", context.benchmark), ("model", context.model)):
+            if row.get(column, wanted) != wanted:
+                return f"{column} is {row[column]!r}, expected {wanted!r}"
+        return None
+
+    return other_run
 
 
-def whole_table(
-    rows: Callable[[pa.Table, CheckContext], Sequence[Row]], *rules: Rule
+def turn_exists(why: str) -> Rule:
+    """Return a rule: each row has a round of an episode of the run.
+
+    Round 0 stands for the whole episode. A round with a due score exists, even if never played.
+    """
+
+    @no_fault("episode_and_turn_exist", why, needs="episode_rounds")
+    def unknown_turn(row: Row, context: CheckContext) -> str | None:
+        due = (context.due_scores or {}).get(row["episode_id"], ())
+        if any(turn == row["turn"] for turn, _ in due):
+            return None
+        rounds = (context.episode_rounds or {}).get(row["episode_id"])
+        if rounds is None:
+            return "the run has no such episode"
+        is_known = 0 <= row["turn"] <= rounds
+        return None if is_known else f"turn {row['turn']} of an episode of {rounds} turns"
+
+    return unknown_turn
+
+
+def of_its_episode(why: str) -> Rule:
+    """Return a rule: each row has the problem and the sample of its episode."""
+
+    @no_fault("row_of_its_episode", why, needs="episode_facts")
+    def of_another_episode(row: Row, context: CheckContext) -> str | None:
+        facts = (context.episode_facts or {}).get(row["episode_id"], {})
+        columns = (c for c in ("problem_id", "sample") if c in facts and row[c] != facts[c])
+        wrong = next(columns, None)
+        if wrong is None:
+            return None
+        return f"{wrong} is {row[wrong]!r}, but {facts[wrong]!r} in its episode"
+
+    return of_another_episode
+
+
+def expected(name: str, why: str, key: tuple[str, ...], needs: str, fault: str) -> Rule:
+    """Return a rule: the field `needs` of the context contains the key of each row."""
+
+    @no_fault(name, why, needs=needs)
+    def unexpected(row: Row, context: CheckContext) -> str | None:
+        is_expected = tuple(row[name] for name in key) in getattr(context, needs)
+        return None if is_expected else fault
+
+    return unexpected
+
+
+def each_present(
+    grain: str,
+    key: tuple[str, ...],
+    keys: Callable[[CheckContext], Iterable[tuple[Any, ...]]],
+    name: str,
+    why: str,
+    fault: str,
+    *,
+    needs: str,
+    blocking: bool = True,
 ) -> FrameRules:
+    """Return a frame of all rows that the table must have, with the rule that it has each.
+
+    Args:
+        key: columns that identify a row.
+        keys: function that returns the key of each row that must exist.
+        fault: fault of a missing row.
+        needs: field of the context that `keys` reads.
+    """
+
+    def rows(data: pa.Table, context: CheckContext) -> list[Row]:
+        existing = set(zip(*(data[column].to_pylist() for column in key), strict=True))
+        return [
+            {**dict(zip(key, values, strict=True)), "exists": values in existing}
+            for values in keys(context)
+        ]
+
+    @no_fault(name, why, blocking=blocking, needs=needs)
+    def missing(row: Row, context: CheckContext) -> str | None:
+        return None if row["exists"] else fault
+
+    return FrameRules(grain, key, rows, (missing,))
+
+
+def whole_table(rows: Rows, *rules: Rule) -> FrameRules:
     """Return rules over all rows at once: `find` receives them as `row["rows"]`."""
-    return FrameRules("the whole table", ("table",), rows, ("table",), rules, at_once=True)
+    return FrameRules("the whole table", ("table",), rows, rules, at_once=True)
 
 
-def plain_rows(*columns: str) -> Callable[[pa.Table, CheckContext], Sequence[Row]]:
+def plain_rows(*columns: str) -> Rows:
     """Return a function that takes these columns of the table's rows."""
     return lambda data, context: data.select(list(columns)).to_pylist()

@@ -21,18 +21,18 @@ R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
-"""Niceness of the check process, which yields to the driver: a driver that waits for a processor
+"""Niceness of the process, which yields to the driver: a driver that waits for a processor
 leaves endpoints idle.
 """
 
 
-class CheckService:
-    """Check process, started and called by the driver. Not thread-safe.
+class WarehouseProcess:
+    """Process of quality checks and publication, called by the driver. Not thread-safe.
 
     Args:
         secret_names: variables that the process must not see, besides those whose names look like
             keys.
-        on_death: called if the check process has died, before `call` runs the function itself. It
+        on_death: called if the process has died, before `call` runs the function itself. It
             may raise.
     """
 
@@ -49,9 +49,9 @@ class CheckService:
         )
 
     def call(self, function: Callable[..., R], *args: object, **options: object) -> R:
-        """Run a function of this package in the check process, and return its result.
+        """Run a function of this package in the process, and return its result.
 
-        If the check process has died, the function runs in the calling process.
+        If the process has died, the function runs in the calling process.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None

@@ -8,7 +8,7 @@ in an in-memory context without progress bars and telemetry.
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.lake.records import QualityCheck
-from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite
+from warehouse.checks.rule import CheckContext, FrameRules, Row, Rows, Rule, Suite
 
 _RULE_KEY = "parley.rule"
 _lock = threading.Lock()
@@ -48,9 +48,8 @@ class RuleResult:
 @cache
 def _gx() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "False"
-    with _lazily_imported(
-        "scipy.stats", "altair"
-    ):  # a third of the import, for rules not used here
+    # Half of the import would be for rules and data sources that are not used here.
+    with _importing_less(lazy=("scipy.stats", "altair"), absent=("boto3", "sqlalchemy")):
         import great_expectations
 
     return great_expectations
@@ -59,7 +58,7 @@ def _gx() -> Any:
 def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
     """Evaluate the rules of a suite whose facts are in the context, in the suite's order."""
     with _lock:
-        rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
+        rows_by_frame: dict[Rows, Sequence[Row] | Exception] = {}
         results: list[RuleResult] = []
         for frame in suite.frames:
             rules = [rule for rule in frame.rules if _is_applicable(rule, context)]
@@ -77,7 +76,7 @@ def _rows_once(
     frame: FrameRules,
     data: pa.Table,
     context: CheckContext,
-    rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception],
+    rows_by_frame: dict[Rows, Sequence[Row] | Exception],
 ) -> Sequence[Row] | Exception:
     if frame.rows not in rows_by_frame:
         try:
@@ -197,7 +196,7 @@ def as_check(
         table_name=suite.table,
         suite=f"{suite.table}: {outcome.frame.grain}",
         expectation=rule.name,
-        column_name=rule.column,
+        column_name=", ".join(rule.columns) or None,
         success=success,
         crashed=crash is not None,
         blocking=rule.blocking or crash is not None,
@@ -237,26 +236,37 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"
 
 
-class _LazyFinder:
-    """Finder of modules whose code runs at the first use of an attribute."""
+class _LessFinder:
+    """Finder of modules that one thread shall import later, or not at all."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+    def __init__(self, lazy: tuple[str, ...], absent: tuple[str, ...]) -> None:
+        self._lazy, self._absent, self._thread = lazy, absent, threading.get_ident()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a lazy spec of a module whose import is delayed, or None for another module."""
-        spec = PathFinder.find_spec(name, path, target) if name in self._names else None
+        """Return a lazy spec of a module whose import is delayed, or None for another module.
+
+        Raises:
+            ModuleNotFoundError: the module shall be absent.
+        """
+        if threading.get_ident() == self._thread and name in self._absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        spec = PathFinder.find_spec(name, path, target) if name in self._lazy else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec
 
 
 @contextmanager
-def _lazily_imported(*names: str) -> Iterator[None]:
-    """Within the block, delay the import of these modules until an attribute of them is used."""
-    finder = _LazyFinder(names)
+def _importing_less(*, lazy: tuple[str, ...], absent: tuple[str, ...]) -> Iterator[None]:
+    """Within the block, change what the code of this thread imports.
+
+    Args:
+        lazy: modules whose code runs at the first use of an attribute.
+        absent: modules that appear not to be installed. All are optional for the importing package.
+    """
+    finder = _LessFinder(lazy, absent)
     sys.meta_path.insert(0, finder)
     try:
         yield

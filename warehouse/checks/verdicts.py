@@ -1,14 +1,15 @@
-"""Rules for test verdicts.
+"""Rules for test verdicts, and for the audit of passed programs (table `forgery_audit`).
 
 Each answer has exactly one verdict per expected instruction. A fault of the machine never counts as
 a failed test.
+
+An audit runs decoys: tests whose expectations are altered, so that an honest program fails them.
+Each sampled pass has exactly one row. The outcome is `forged` only if the decoy is sound.
 """
 
 import math
-from typing import Any
 
-import pyarrow as pa
-
+from schemas.audit import AuditOutcome
 from schemas.verdict import FailureReason, Outcome
 from warehouse.checks.rule import (
     CheckContext,
@@ -16,26 +17,25 @@ from warehouse.checks.rule import (
     Row,
     Suite,
     at_least,
+    each_present,
+    expected,
+    few_faults,
     no_fault,
     not_empty,
+    of_its_episode,
     of_run,
     one_of,
     one_value,
     plain_rows,
     present,
+    turn_exists,
     unique,
     whole_table,
 )
 
-_rows = plain_rows(
-    "run_id",
-    "benchmark",
-    "model",
-    "episode_id",
-    "problem_id",
-    "sample",
-    "turn",
-    "instruction_id",
+_KEY = ("episode_id", "turn", "instruction_id")
+_verdicts = plain_rows(
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
     "outcome",
     "reason",
     "duration_s",
@@ -47,53 +47,20 @@ _MISSING = tuple(reason.value for reason in FailureReason if reason not in _SCOR
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 
-def _key(row: Row) -> tuple[str, int, str]:
-    return row["episode_id"], row["turn"], row["instruction_id"]
-
-
-def unknown_turn(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a row of an unknown episode or round, or None.
-
-    Round 0 stands for the whole episode.
-    """
-    rounds = (context.episode_rounds or {}).get(row["episode_id"])
-    if rounds is None:
-        return "the run has no such episode"
-    return (
-        None
-        if 0 <= row["turn"] <= rounds
-        else f"turn {row['turn']} of an episode of {rounds} turns"
-    )
-
-
-def of_another_episode(row: Row, context: CheckContext) -> str | None:
-    """Return the fault of a row whose problem or sample differs from its episode's, or None."""
-    facts = (context.episode_facts or {}).get(row["episode_id"], {})
-    wrong = next((c for c in ("problem_id", "sample") if c in facts and row[c] != facts[c]), None)
-    return (
-        None if wrong is None else f"{wrong} is {row[wrong]!r}, but {facts[wrong]!r} in its episode"
-    )
-
-
+@no_fault("duration_not_negative", "a duration cannot be negative")
 def _not_a_duration(row: Row, context: CheckContext) -> str | None:
     took = row["duration_s"]
     return None if took is None or 0 <= took < math.inf else f"duration_s is {took}"
 
 
-def _not_expected(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if _key(row) in (context.expected_verdicts or ())
-        else "this instruction is not expected on this turn"
-    )
-
-
+@no_fault("duration_within_limit", "the sandbox must enforce its time limit", needs="wall_limit_s")
 def _too_long(row: Row, context: CheckContext) -> str | None:
     limit = (context.wall_limit_s or 0.0) + context.wall_slack_s
     took = row["duration_s"]
     return None if took is None or took <= limit else f"{took:.1f} s, limit {limit:.1f} s"
 
 
+@no_fault("verdict_id_iff_run", "a verdict id belongs to a program that ran")
 def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
     if row["outcome"] == Outcome.ERROR.value and row["verdict_id"] is not None:
         return "there is no answer to run, but a verdict id"
@@ -108,6 +75,7 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
     return None
 
 
+@no_fault("not_all_infra", "a run whose programs all failed to start measures nothing")
 def _all_infra(row: Row, context: CheckContext) -> str | None:
     """Return a fault if programs ran (have a verdict id) and none has an outcome, else None."""
     tried = [r["outcome"] for r in row["rows"] if r["verdict_id"] is not None]
@@ -118,19 +86,7 @@ def _all_infra(row: Row, context: CheckContext) -> str | None:
     )
 
 
-def _n_infra(row: Row) -> int:
-    return sum(r["outcome"] == Outcome.INFRA.value for r in row["rows"])
-
-
-def _infra_share(row: Row, context: CheckContext) -> str | None:
-    n_infra, n = _n_infra(row), len(row["rows"])
-    if not n or n_infra / n <= context.fault_limit:
-        return None
-    return (
-        f"{n_infra} of {n} verdicts are infra ({n_infra / n:.1%}), limit {context.fault_limit:.1%}"
-    )
-
-
+@no_fault("equal_programs_agree", "equal programs must have equal outcomes", blocking=False)
 def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
     outcomes_by_id: dict[str, set[str]] = {}
     for r in row["rows"]:
@@ -147,34 +103,13 @@ def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
     )
 
 
-def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
-    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "instruction_id")]
-    present_keys = set(zip(*columns, strict=True))
-    return [
-        {
-            "episode_id": key[0],
-            "turn": key[1],
-            "instruction_id": key[2],
-            "judged": key in present_keys,
-        }
-        for key in sorted(context.expected_verdicts or ())
-    ]
-
-
-def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return None if row["judged"] else "expected, but missing: the denominator would not count it"
-
-
-_KEY = ("episode_id", "turn", "instruction_id")
-
-SUITE = Suite(
+TEST_VERDICTS = Suite(
     "test_verdicts",
     (
         FrameRules(
             "one row per episode, turn and instruction",
             _KEY,
-            _rows,
-            (*_KEY, "problem_id", "sample", "outcome", "duration_s", "verdict_id"),
+            _verdicts,
             (
                 not_empty("verdicts_present", "a run without verdicts has no result"),
                 present(
@@ -190,72 +125,40 @@ SUITE = Suite(
                 one_of("outcome_known", "no other outcome is defined", "outcome", list(Outcome)),
                 unique("verdict_unique", "a verdict counts once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
-                no_fault("duration_not_negative", "a duration cannot be negative", _not_a_duration),
-                no_fault(
-                    "duration_within_limit",
-                    "the sandbox must enforce its time limit",
-                    _too_long,
-                    needs="wall_limit_s",
-                ),
-                no_fault("verdict_of_run", "tables are partitioned by benchmark and model", of_run),
-                no_fault(
-                    "episode_and_turn_exist",
-                    "a verdict refers to an answer",
-                    unknown_turn,
-                    needs="episode_rounds",
-                ),
-                no_fault(
-                    "row_of_its_episode",
-                    "results are joined by problem",
-                    of_another_episode,
-                    needs="episode_facts",
-                ),
-                no_fault(
+                _not_a_duration,
+                _too_long,
+                of_run("verdict_of_run"),
+                turn_exists("a verdict refers to an answer"),
+                of_its_episode("results are joined by problem"),
+                expected(
                     "verdict_expected",
                     "only expected tests are run",
-                    _not_expected,
-                    needs="expected_verdicts",
+                    _KEY,
+                    "expected_verdicts",
+                    "this instruction is not expected on this turn",
                 ),
-                no_fault(
-                    "verdict_id_iff_run",
-                    "a verdict id belongs to a program that ran",
-                    _id_and_outcome_disagree,
-                ),
+                _id_and_outcome_disagree,
             ),
         ),
-        FrameRules(
+        each_present(
             "one row per verdict due",
             _KEY,
-            _due,
-            (*_KEY, "judged"),
-            (
-                no_fault(
-                    "due_verdict_present",
-                    "every expected verdict exists",
-                    _not_judged,
-                    needs="expected_verdicts",
-                ),
-            ),
+            lambda context: sorted(context.expected_verdicts or ()),
+            "due_verdict_present",
+            "every expected verdict exists",
+            "expected, but missing: the denominator would not count it",
+            needs="expected_verdicts",
         ),
         whole_table(
-            _rows,
-            no_fault(
-                "not_all_infra",
-                "a run whose programs all failed to start measures nothing",
-                _all_infra,
-            ),
-            no_fault(
+            _verdicts,
+            _all_infra,
+            few_faults(
                 "infra_share",
                 "infra verdicts are pending again",
-                _infra_share,
-                blocking=False,
+                "verdicts are infra",
+                lambda row: row["outcome"] == Outcome.INFRA.value,
             ),
-            no_fault(
-                "equal_programs_agree",
-                "equal programs must have equal outcomes",
-                _equal_programs_differ,
-                blocking=False,
-            ),
+            _equal_programs_differ,
             one_value("one_run", "all shards belong to one run", "run_id"),
             one_value(
                 "one_sandbox",
@@ -263,6 +166,74 @@ SUITE = Suite(
                 "sandbox",
                 blocking=False,
             ),
+        ),
+    ),
+)
+
+
+_audits = plain_rows(
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
+    *("verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
+)
+
+
+@no_fault("audit_expected", "only sampled passes are audited", needs="expected_audits")
+def _not_expected(row: Row, context: CheckContext) -> str | None:
+    key = row["episode_id"], row["turn"], row["instruction_id"]
+    expected_id = (context.expected_audits or {}).get(key)
+    if expected_id is None:
+        return "this pass is not in the audit sample"
+    return (
+        None
+        if expected_id == row["verdict_id"]
+        else f"audits verdict {row['verdict_id']}, but the pass has verdict {expected_id}"
+    )
+
+
+@no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed")
+def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
+    """Return the fault of an outcome `forged` or `suspected` without a fitting decoy, or None."""
+    if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
+        return None
+    if (row["outcome"] == AuditOutcome.FORGED.value) != row["is_sound"]:
+        return f"{row['outcome']}, but its decoy is {'' if row['is_sound'] else 'not '}sound"
+    return None if row["n_decoys"] else f"{row['outcome']}, but no decoy was run"
+
+
+FORGERY_AUDIT = Suite(
+    "forgery_audit",
+    (
+        FrameRules(
+            "one row per audited pass",
+            _KEY,
+            _audits,
+            (
+                present("verdict_id_present", "only programs that ran are audited", "verdict_id"),
+                one_of(
+                    "outcome_known",
+                    "no other outcome is defined",
+                    "outcome",
+                    list(AuditOutcome),
+                ),
+                unique("audit_unique", "each pass is audited once", *_KEY),
+                at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
+                at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
+                at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
+                at_least("duration_not_negative", "a duration cannot be negative", "duration_s", 0),
+                of_run("audit_of_run"),
+                of_its_episode("results are joined by problem"),
+                _not_expected,
+                _outcome_without_ground,
+            ),
+        ),
+        each_present(
+            "one row per drawn pass",
+            _KEY,
+            lambda context: sorted(context.expected_audits or ()),
+            "drawn_pass_audited",
+            "every pass in the seeded sample is audited",
+            "in the audit sample, but not audited",
+            needs="expected_audits",
         ),
     ),
 )

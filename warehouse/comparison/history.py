@@ -191,7 +191,7 @@ def history_rows(
     return [
         {
             **_place(point, metric, directions.get(metric[0])),
-            **_judged(drifts[point.position - 1]),
+            **drifts[point.position - 1].columns,
             **_tests(line, trend_q[names[metric]], change_q[names[metric]]),
             "is_change_point": point.position
             == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
@@ -232,31 +232,16 @@ def _changed_at(line: _Line, trend_q: float | None, change_q: float | None) -> i
 def _place(point: _Point, metric: Metric, better: str | None) -> Row:
     run = point.run
     return {
-        "family": run.family,
+        **run.columns,
         "series": run.series[:12],
-        "benchmark": run.benchmark,
-        "setting": run.setting,
-        "dataset_version": run.dataset_version,
         "metric": metric[0],
         "metric_version": metric[1],
         "better": better,
         "position": point.position,
-        "run_id": run.run_id,
-        "night_id": run.night_id,
-        "model": run.model,
-        "revision": run.revision,
         "first_seen": run.first_seen,
         **point.result,
         "sandbox": run.sandbox,
         "isolated": run.isolated,
-    }
-
-
-def _judged(drift: JudgeDrift) -> Row:
-    return {
-        "judge_n": drift.n,
-        "judge_n_changed": drift.n_changed,
-        "judge_mean_shift": drift.mean_shift,
     }
 
 

@@ -1,7 +1,7 @@
 """Drift of a run's judges: how their answers on bundled cases changed between two nights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from warehouse.comparison.runs import ComparedRun
@@ -25,6 +25,11 @@ class JudgeDrift:
     n: int | None = None
     n_changed: int | None = None
     mean_shift: float | None = None
+
+    @property
+    def columns(self) -> dict[str, float | None]:
+        """Return the columns of `comparisons` and `history` with these numbers."""
+        return {f"judge_{name}": number for name, number in asdict(self).items()}
 
 
 class DriftAnswers:

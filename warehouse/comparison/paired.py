@@ -18,20 +18,29 @@ be ties."""
 
 @dataclass(frozen=True)
 class Paired:
-    """New run minus other run, over the scores of both. A missing difference has a reason."""
+    """New run minus other run, over one metric's scores of both: columns of `comparisons`.
 
-    n: int = 0
-    """Number of score pairs."""
-    n_problems: int = 0
+    A missing difference has a reason.
+    """
+
     mean: float | None = None
     other_mean: float | None = None
     difference: float | None = None
-    low: float | None = None
-    high: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
     """Upper end of the 95% interval. None if resampling is uninformative."""
+    n: int = 0
+    """Number of score pairs."""
+    n_problems: int = 0
+    n_unpaired: int = 0
+    """Number of scores that only the new run has, and not the other run."""
+    n_unpaired_other: int = 0
+    """Number of scores that only the other run has."""
     test: str | None = None
     """`mcnemar` or `wilcoxon`."""
     p_value: float | None = None
+    q_value: float | None = None
+    """p-value, adjusted over the metrics of the two runs."""
     mde: float | None = None
     undefined_because: str | None = None
 
@@ -68,8 +77,8 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
         mean=math.fsum(values) / n,
         other_mean=math.fsum(others) / n,
         difference=math.fsum(differences) / n,
-        low=low if low < high else None,
-        high=high if low < high else None,
+        ci_low=low if low < high else None,
+        ci_high=high if low < high else None,
         test="mcnemar" if is_binary else "wilcoxon",
         p_value=mcnemar(differences)
         if is_binary

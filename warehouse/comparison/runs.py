@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.content_id import content_id
 from schemas.night.decision import THRESHOLD
 from warehouse import sql_files
+from warehouse.connect import fetch_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -68,6 +69,12 @@ class ComparedRun:
         return self._digest(_SAME_SERIES)
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Return the columns that `comparisons` and `history` take from a run, but sandbox."""
+        names = "run_id night_id benchmark setting dataset_version model revision family"
+        return {name: getattr(self, name) for name in names.split()}
+
+    @property
     def checkpoint(self) -> str:
         """Return a digest of the model's identity."""
         return content_id(self.spec["subject"])
@@ -117,8 +124,7 @@ class ComparedRun:
 def read_runs(connection: "DuckDBPyConnection") -> tuple[ComparedRun, ...]:
     """Return all published runs."""
     cursor = connection.execute(sql_files.load("queries", "compared_runs").statement)
-    columns = [column[0] for column in cursor.description or ()]
-    return tuple(ComparedRun(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall())
+    return tuple(ComparedRun(**row) for row in fetch_rows(cursor))
 
 
 def runs_named(runs: Iterable[ComparedRun], name: str) -> tuple[ComparedRun, ...]:

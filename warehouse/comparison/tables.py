@@ -11,16 +11,16 @@ from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
 from warehouse.comparison.judge_drift import DriftAnswers
+from warehouse.comparison.paired import Paired
 from warehouse.comparison.pairs import (
     Directions,
-    MetricPair,
     Row,
     compare_scores,
     comparison_rows,
     pair_of,
 )
 from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, read_runs, runs_named
-from warehouse.connect import identifier
+from warehouse.connect import fetch_rows, identifier
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -99,15 +99,13 @@ def _wanted(
 
 def _stored_pairs(
     connection: "DuckDBPyConnection", touched: Collection[str]
-) -> dict[tuple[str, str], tuple[MetricPair, ...]]:
-    cursor = connection.execute("select * from comparisons order by run_id, other_run_id, metric")
-    columns = [column[0] for column in cursor.description or ()]
-    pairs: dict[tuple[str, str], dict[str, MetricPair]] = {}
-    for values in cursor.fetchall():
-        row = dict(zip(columns, values, strict=True))
+) -> dict[tuple[str, str], dict[str, Paired]]:
+    pairs: dict[tuple[str, str], dict[str, Paired]] = {}
+    statement = "select * from comparisons order by run_id, other_run_id, metric"
+    for row in fetch_rows(connection.execute(statement)):
         if row["run_id"] not in touched and row["other_run_id"] not in touched:
             pairs.setdefault((row["run_id"], row["other_run_id"]), {})[row["metric"]] = pair_of(row)
-    return {pair: tuple(of_metric.values()) for pair, of_metric in pairs.items()}
+    return pairs
 
 
 def _replace(connection: "DuckDBPyConnection", table: str, rows: Sequence[Row]) -> None:

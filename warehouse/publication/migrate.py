@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schemas.lake.tables import LOADED, Table
 from warehouse import sql_files
 from warehouse.connect import identifier
-from warehouse.descriptions import described, texts
+from warehouse.descriptions import comment, texts
 from warehouse.publication.staging import ONE_ROW_PER, targets
 from warehouse.sql_files import SqlFile
 
@@ -113,8 +113,8 @@ def create_tables(connection: "DuckDBPyConnection") -> None:
     """
     connection.execute("begin")
     for statement in statements():
-        with described(connection, statement.name, statement.statement, texts(statement.name)):
-            connection.execute(statement.statement)
+        connection.execute(statement.statement)
+    comment(connection, {made.name: (made.statement, texts(made.name)) for made in statements()})
     connection.execute("insert into _warehouse_version (version) values (?)", [current_version()])
     connection.execute("commit")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import SchemaMismatch
+from schemas.lake.tables import LOADED
 from warehouse.lake import Listing, Partition
 from warehouse.publication.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
 from warehouse.publication.seal import SEALED
@@ -29,20 +30,7 @@ OF_PUBLISHED_RUNS = (
     "judge_verdicts",
     "scores",
 )
-OF_NO_RUN = (
-    "models",
-    "nights",
-    "checkpoints",
-    "judge_drift_answers",
-    "problems",
-    "dialogs",
-    "quarantine",
-    "ratings",
-    "contexts",
-    "serving",
-    "stage_times",
-    "failed_runs",
-)
+OF_NO_RUN = tuple(name for name, table in LOADED.items() if "run_id" not in table.partition_by)
 
 Choice = Callable[[Partition], bool]
 
@@ -132,15 +120,17 @@ def update_tables(
         for changes in out_of_date(connection, "episodes", held, of_scope)
         for p in changes
     ]
-    update.touched |= _sharers(connection, payers)
+    update.touched |= _run_ids(connection, _SHARING_EPISODES, [[payers]])
     sync("episodes", of_pair, of_scope)
-    update.touched |= _sharers(connection, payers)
+    update.touched |= _run_ids(connection, _SHARING_EPISODES, [[payers]])
     prices_before = _prices(connection)
     for table in OF_NO_RUN:
         changed = sync(table, _any, _any)
         if table == "problems":
-            update.touched.update(_runs_on_datasets(connection, changed))
-    update.touched.update(_runs_with_models(connection, _prices(connection) ^ prices_before))
+            datasets = (tuple(partition.keys.values()) for partition in changed)
+            update.touched |= _run_ids(connection, _ON_DATASET, datasets)
+    repriced = {tuple(map(str, row[:4])) for row in _prices(connection) ^ prices_before}
+    update.touched |= _run_ids(connection, _WITH_MODEL, sorted(repriced))
     _withhold_unsound(connection, listing, update)
     return update
 
@@ -201,27 +191,6 @@ def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
     return {run_id: (benchmark, model) for run_id, benchmark, model in rows}
 
 
-def _sharers(connection: "DuckDBPyConnection", payers: Sequence[str]) -> set[str]:
-    """Return the runs that contain an episode paid for by one of these runs."""
-    rows = connection.execute(
-        "select distinct run_id from run_episodes where episode_id in"
-        " (select episode_id from episode_rows where run_id in (select unnest(?::varchar[])))",
-        [list(payers)],
-    ).fetchall()
-    return {run_id for (run_id,) in rows}
-
-
-def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partition]) -> set[str]:
-    run_ids: set[str] = set()
-    for partition in changed:
-        rows = connection.execute(
-            "select run_id from runs where (benchmark, dataset_version) = (?, ?)",
-            list(partition.keys.values()),
-        ).fetchall()
-        run_ids.update(run_id for (run_id,) in rows)
-    return run_ids
-
-
 def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
     """Return the columns of `models` that marts read, one tuple per model.
 
@@ -237,22 +206,25 @@ def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
     )
 
 
-def _runs_with_models(
-    connection: "DuckDBPyConnection", changed: Iterable[tuple[object, ...]]
-) -> set[str]:
-    """Return the runs in which any of these identities has a role.
+_SHARING_EPISODES = """
+select distinct run_id from run_episodes where episode_id in
+    (select episode_id from episode_rows where run_id in (select unnest(?::varchar[])))
+"""
+"""Query of the runs that contain an episode paid for by one of these runs."""
+_ON_DATASET = "select run_id from runs where (benchmark, dataset_version) = (?, ?)"
+_WITH_MODEL = """
+select run_id from run_roles where (model, revision, weights_digest, chat_template) = (?, ?, ?, ?)
+"""
+"""Query of the runs in which this identity has a role. A night with a model's next revision affects
+no earlier run."""
 
-    A night with a model's next revision affects no earlier run.
-    """
-    identities = sorted({tuple(str(value) for value in row[:4]) for row in changed})
-    run_ids: set[str] = set()
-    for identity in identities:
-        rows = connection.execute(
-            (
-                "select run_id from run_roles where (model, revision, weights_digest, "
-                "chat_template) = (?, ?, ?, ?)"
-            ),
-            list(identity),
-        ).fetchall()
-        run_ids.update(run_id for (run_id,) in rows)
-    return run_ids
+
+def _run_ids(
+    connection: "DuckDBPyConnection", statement: str, values: Iterable[Sequence[object]]
+) -> set[str]:
+    """Return the runs that a query finds for any of these values."""
+    return {
+        run_id
+        for parameters in values
+        for (run_id,) in connection.execute(statement, list(parameters)).fetchall()
+    }

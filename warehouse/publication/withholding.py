@@ -13,6 +13,7 @@ from schemas.content_id import text_digest
 from schemas.night.release import results_digest
 from warehouse import sql_files
 from warehouse.lake import Partition
+from warehouse.marts import set_runs
 from warehouse.publication.load import Damage
 from warehouse.publication.seal import broken_seal
 
@@ -91,11 +92,7 @@ def unsound(
     for damage in damaged:
         for run_id in _runs_hurt(connection, damage.partition):
             faults.setdefault(run_id, []).append(damage.reason)
-    connection.execute("create or replace temporary table judged_runs (run_id varchar not null)")
-    if judged:
-        connection.execute(
-            "insert into judged_runs (run_id) select unnest(?::varchar[])", [sorted(judged)]
-        )
+    set_runs(connection, "judged_runs", judged)
     for rule in sql_files.load_all("soundness", RULES):
         for run_id, fault in connection.execute(rule.statement).fetchall():
             faults.setdefault(run_id, []).append(fault)

@@ -10,32 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
-from flows.cli.commands.layout import lay_out
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
-from flows.cli.panels import ENDPOINTS, EXECUTION, LAYOUT, PanelCommand
+from flows.cli.options import endpoints_option, execution_option, layout_option
 from schemas.errors import (
     BudgetSpent,
     ConfigError,
     InfraError,
     ParleyError,
     UnknownName,
+    UsageError,
 )
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
     from schemas.night.budget import Budget
-    from tasks.planning.builds.build_report import BuildReport
+    from tasks.planning.builds.built_folder import BuildReport
     from tasks.planning.request import BuildRequest
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
-LOGS = Path("logs")
 CHECKOUT = "OWNER/NAME=PATH"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's command."""
-    app.command("build", cls=PanelCommand)(build)
 
 
 def build(
@@ -61,7 +55,7 @@ def build(
     ] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help=f"Model that embeds texts: {EMBEDDER_HELP}", rich_help_panel=ENDPOINTS),
+        endpoints_option(help=f"Model that embeds texts: {EMBEDDER_HELP}"),
     ] = None,
     data: Annotated[
         str | None,
@@ -82,86 +76,67 @@ def build(
     ] = None,
     concurrency: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Maximum number of requests in flight to each endpoint.",
-            rich_help_panel=EXECUTION,
-        ),
+        execution_option(min=1, help="Maximum number of requests in flight to each endpoint."),
     ] = 64,
     sandbox: Annotated[
         str | None,
-        typer.Option(
-            help="Sandbox that runs programs. `parley list sandboxes` shows all.",
-            rich_help_panel=EXECUTION,
-        ),
+        execution_option(help="Sandbox that runs programs. `parley list sandboxes` shows all."),
     ] = None,
     key_env: Annotated[
         str | None,
-        typer.Option(
-            help="Environment variable with the API key of all models except judge and embedder.",
-            rich_help_panel=ENDPOINTS,
+        endpoints_option(
+            help="Environment variable with the API key of all models except judge and embedder."
         ),
     ] = None,
     revision: Annotated[
         str | None,
-        typer.Option(
+        endpoints_option(
             help="Name of the weights behind the endpoint, for all models except judge and"
-            " embedder.",
-            rich_help_panel=ENDPOINTS,
+            " embedder."
         ),
     ] = None,
     judge_key_env: Annotated[
-        str | None, typer.Option(help="Like --key-env, for the judge.", rich_help_panel=ENDPOINTS)
+        str | None, endpoints_option(help="Like --key-env, for the judge.")
     ] = None,
     judge_revision: Annotated[
-        str | None, typer.Option(help="Like --revision, for the judge.", rich_help_panel=ENDPOINTS)
+        str | None, endpoints_option(help="Like --revision, for the judge.")
     ] = None,
     embedder_key_env: Annotated[
         str | None,
-        typer.Option(help="Like --key-env, for the embedder.", rich_help_panel=ENDPOINTS),
+        endpoints_option(help="Like --key-env, for the embedder."),
     ] = None,
     embedder_revision: Annotated[
         str | None,
-        typer.Option(help="Like --revision, for the embedder.", rich_help_panel=ENDPOINTS),
+        endpoints_option(help="Like --revision, for the embedder."),
     ] = None,
     patience_s: Annotated[
         float,
-        typer.Option(
-            min=0,
-            help="Seconds to wait for an endpoint that stopped answering.",
-            rich_help_panel=ENDPOINTS,
-        ),
+        endpoints_option(min=0, help="Seconds to wait for an endpoint that stopped answering."),
     ] = 300.0,
     budget: BudgetCaps = None,
     checkout: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar=CHECKOUT,
-            help="Use this git checkout of the repository OWNER/NAME. Repeatable.",
-            rich_help_panel=LAYOUT,
+        layout_option(
+            metavar=CHECKOUT, help="Use this git checkout of the repository OWNER/NAME. Repeatable."
         ),
     ] = None,
     fetch: Annotated[
         bool,
-        typer.Option(
+        layout_option(
             "--fetch",
             help="Download projects without a --checkout from their public git repositories.",
-            rich_help_panel=LAYOUT,
         ),
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Write only the files of this project. Repeatable.", rich_help_panel=LAYOUT
-        ),
+        layout_option(help="Write only the files of this project. Repeatable."),
     ] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(
+        layout_option(
             metavar="NAME=PATH",
             help="Extra files that the dataset's rows need. projects=FILE: JSON file with your own"
             " projects, whose files are then written, too.",
-            rich_help_panel=LAYOUT,
         ),
     ] = None,
     out: Annotated[
@@ -185,25 +160,9 @@ def build(
     """
     from tasks.benchmarks.registry import builds, constructions, layouts
 
+    of_models = (judge, embedder, data, dataset_version, option, limit, dry_run, budget)
     if build_name in layouts():
-        if (
-            any(
-                (
-                    run,
-                    model,
-                    judge,
-                    embedder,
-                    data,
-                    dataset_version,
-                    option,
-                    limit,
-                    dry_run,
-                    force,
-                    budget,
-                )
-            )
-            or out is None
-        ):
+        if any((run, model, force, *of_models)) or out is None:
             raise ConfigError(
                 f"{build_name} writes the files of repositories to a folder. It needs --out DIR,"
                 " and accepts no other options than --checkout, --fetch, --only, --resource and"
@@ -211,7 +170,7 @@ def build(
             )
         checkouts = parse_options(checkout or [], "--checkout", CHECKOUT)
         places = parse_options(resource or [], "--resource", "NAME=PATH")
-        lay_out(build_name, out, checkouts, only or (), places, fetch, json_output)
+        _lay_out(build_name, out, checkouts, only or (), places, fetch, json_output)
         return
     if checkout or only or fetch:
         raise ConfigError(
@@ -219,17 +178,16 @@ def build(
             f" --fetch have no effect. Remove them, or choose one of {', '.join(layouts())}"
         )
     if build_name in builds():
-        if (
-            any((judge, embedder, data, dataset_version, option, limit, dry_run, budget, resource))
-            or len(model or ()) > 1
-        ):
+        if any((resource, *of_models)) or len(model or ()) > 1:
             raise ConfigError(
                 f"{build_name} is built from finished runs. It needs --run or one --model, and"
                 " accepts no other options than --out, --force and --json"
             )
-        _from_runs(
-            build_name, run or (), model[0] if model else None, out or LOGS, force, json_output
-        )
+        from flows.cli.exports.building import build as build_files
+
+        folder, of_model = out or Path("logs"), model[0] if model else None
+        lines = build_files(find_home(), build_name, run or (), of_model, folder, replace=force)
+        _print_built(lines, folder, json_output)
         return
     if build_name not in constructions():
         raise UnknownName(
@@ -282,7 +240,10 @@ def build(
             " Remove it, or use fewer problems with --limit N"
         )
     if dry_run:
-        _estimate(request, json_output)
+        from tasks.planning.builds.build_plan import plan_build
+        from tasks.planning.builds.built_folder import dry_report
+
+        _print(dry_report(plan_build(request, find_home())), json_output)
     else:
         _make(request, caps, json_output)
 
@@ -305,23 +266,78 @@ def _role_specs(arguments: Sequence[str]) -> dict[str, str]:
     return specs
 
 
-def _from_runs(
-    build_name: str,
-    runs: Sequence[str],
-    model: str | None,
-    out: Path,
-    force: bool,
-    json_output: bool,
-) -> None:
-    from flows.cli.exports.building import build as build_files
-
-    lines = build_files(find_home(), build_name, runs, model, out, replace=force)
+def _print_built(lines: Sequence[str], out: Path, json_output: bool) -> None:
     if json_output:
         print(json.dumps({"out": str(out), "built": lines}))
-        return
-    for line in lines:
-        print(line)
-    print(f"in {out}")
+    else:
+        print("\n".join((*lines, f"in {out}")))
+
+
+def _lay_out(
+    build_name: str,
+    out: Path,
+    checkouts: dict[str, str],
+    only: Sequence[str],
+    resources: dict[str, str],
+    fetch: bool,
+    json_output: bool,
+) -> None:
+    """Write the files of a build to a folder, run each task's tests on them, and print the result.
+
+    Raises:
+        UnknownName: the build has no such resource.
+        ParleyError: some files could not be written.
+    """
+    from tasks.benchmarks.registry import layouts
+
+    layout = layouts()[build_name]
+    for name in resources.keys() - {layout.listing}:
+        raise UnknownName("resource", name, (layout.listing,), of=build_name)
+    places = {name: Path(path).absolute() for name, path in checkouts.items()}
+    listing = Path(resources[layout.listing]).absolute() if resources else None
+    lines = [
+        *layout.lay_out(
+            out.absolute(),
+            places,
+            only,
+            lambda name: print(f"{name} …", file=sys.stderr),
+            listing,
+            fetch,
+        )
+    ]
+    lines += _environments(build_name, out.absolute())
+    _print_built(lines, out, json_output)
+    if any(": FAILED: " in line for line in lines):
+        raise ParleyError(
+            "some files could not be written: see FAILED above. Type the same command again to"
+            " retry them"
+        )
+
+
+def _environments(build_name: str, out: Path) -> list[str]:
+    """Run each task's own tests on the files in `out`.
+
+    Return a line with the number of tasks whose tests pass, then a line for each reason why tests
+    fail.
+    """
+    from sandbox.registry import default_name
+    from tasks.benchmarks.registry import BENCHMARKS, layouts
+    from tasks.planning.dataset import resolved_data
+    from tasks.planning.environment_check import environment_lines
+
+    benchmark = BENCHMARKS.load(build_name.partition("-")[0])
+    version, resources = benchmark.data.default_version, {layouts()[build_name].resource: str(out)}
+    if not out.is_dir():
+        return []
+    try:
+        staged = resolved_data(benchmark, None, version, find_home(), resources, default_name())
+    except UsageError:
+        return [
+            f"not checked, because no tasks are staged. Run `parley stage {benchmark.name} --data"
+            " DIR`, then this command again"
+        ]
+    n_whole = sum(dialog.tree is not None and not dialog.is_sourceless for dialog in staged.dialogs)
+    return [f"{n_whole} tasks pass their own tests here", *environment_lines(staged.dialogs)]
 
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:
@@ -341,13 +357,6 @@ def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -
         print(f"programs: {report.programs_run} run, {report.programs_reused} reused")
         print(f"{', '.join(report.files)}\nin {report.out}")
         print(f"for human review: {report.n_review_rows} rows of {report.review}")
-
-
-def _estimate(request: "BuildRequest", json_output: bool) -> None:
-    from tasks.planning.builds.build_plan import plan_build
-    from tasks.planning.builds.build_report import dry_report
-
-    _print(dry_report(plan_build(request, find_home())), json_output)
 
 
 def _print(report: "BuildReport", json_output: bool) -> None:

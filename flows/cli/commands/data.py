@@ -20,14 +20,6 @@ RATINGS = "ratings"
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("stage")(stage)
-    app.command("import")(import_data)
-    app.command("export")(export)
-    app.command("site")(site)
-
-
 def stage(
     benchmark: Annotated[
         str, typer.Argument(help=f"Benchmark: one of {', '.join(BENCHMARKS.names())}.")
@@ -56,16 +48,8 @@ def stage(
         "quarantined": len(staged.quarantined),
     }
     if json_output:
-        print(
-            json.dumps(
-                {
-                    "benchmark": benchmark,
-                    "dataset_version": version,
-                    "dataset_digest": digest,
-                    **counts,
-                }
-            )
-        )
+        facts = {"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest}
+        print(json.dumps(facts | counts))
         return
     print(
         f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged,"
@@ -165,12 +149,11 @@ def _import_ratings(source: Path, json_output: bool) -> int:
         }
         print(json.dumps(counts))
     else:
+        rest = f", {len(file.quarantined)} rows in quarantine" if file.quarantined else ""
         print(
             f"{source}: {n_stored} of {file.n_input} ratings stored, {imported.n_changed} new or"
-            " changed",
-            end="",
+            f" changed{rest}"
         )
-        print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
         _print_quarantine(file.quarantined)
     return 3 if file.quarantined else 0
 
@@ -239,69 +222,25 @@ def export(
     ] = None,
 ) -> None:
     """Write runs, result tables or datasets to files."""
-    from flows.cli.exports import dataset_folder, inspect_logs, judged
-    from flows.cli.exports.exporting import (
-        RECORDING,
-        export_folder,
-        export_recording,
-        export_table,
-        is_folder,
-    )
+    from flows.cli.exports.exporting import RATING_SHEET, find_export
+    from flows.cli.exports.judged import MOST_DIALOGUES, Draw
 
-    if export_name == judged.RATING_SHEET:
-        _export_sheet(run or (), out, rubric, seed, limit)
-        return
-    if (rubric, seed, limit) != (None, None, None):
+    draws = export_name == RATING_SHEET
+    if not draws and (rubric, seed, limit) != (None, None, None):
         raise UsageError(
             f"--rubric, --seed and --limit have no effect on {export_name}, only on"
-            f" {judged.RATING_SHEET}. Remove them"
+            f" {RATING_SHEET}. Remove them"
         )
-    if export_name == dataset_folder.NAME:
-        print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")
-        return
-    if export_name == inspect_logs.NAME:
-        if not run:
-            raise UsageError(f"{export_name} needs --run RUN. `parley list runs` shows all runs")
-        print(f"{out}: {inspect_logs.export_inspect(find_home(), run, out)} samples")
-        return
-    try:
-        writes_folder = export_name not in (RECORDING, judged.JUDGEMENTS) and is_folder(export_name)
-    except UnknownName as error:
-        exports = (
-            inspect_logs.NAME,
-            dataset_folder.NAME,
-            judged.JUDGEMENTS,
-            judged.RATING_SHEET,
-            *error.known_names,
-        )
-        raise UnknownName(error.kind, error.value, exports, error.remedy) from error
-    if export_name not in (RECORDING, judged.JUDGEMENTS) and not writes_folder:
-        print(f"{out}: {export_table(find_home(), export_name, run or (), out)} rows")
-        return
-    if run is None or len(run) != 1:
+    kind, run_ids = find_export(export_name), run or []
+    if kind.runs == "some" and not run_ids:
+        raise UsageError(f"{export_name} needs --run RUN. `parley list runs` shows all runs")
+    if kind.runs == "one" and len(run_ids) != 1:
         raise UsageError(
             f"{export_name} needs exactly one --run RUN. `parley list runs` shows all runs"
         )
-    if writes_folder:
-        print(f"{out}: {export_folder(find_home(), export_name, run[0], out)} files")
-        return
-    write = export_recording if export_name == RECORDING else judged.export_judgements
-    print(f"{out}: {write(find_home(), run[0], out)} answers")
-
-
-def _export_sheet(
-    run: Sequence[str], out: Path, rubric: str | None, seed: int | None, limit: int | None
-) -> None:
-    from flows.cli.exports import judged
-    from flows.cli.exports.exporting import check_format, write_table
-
-    if not run:
-        raise UsageError(
-            f"{judged.RATING_SHEET} needs --run RUN. `parley list runs` shows all runs"
-        )
-    check_format(out)
-    draw = judged.Draw(seed or 0, limit or judged.MOST_DIALOGUES, rubric)
-    print(f"{out}: {write_table(judged.rating_sheet(find_home(), run, draw), out)} rows to rate")
+    runs = run_ids[0] if kind.runs == "one" else run_ids
+    draw = [Draw(seed or 0, limit or MOST_DIALOGUES, rubric)] if draws else []
+    print(f"{out}: {kind.write(find_home(), runs, out, *draw)} {kind.unit}")
 
 
 def site(

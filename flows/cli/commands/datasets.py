@@ -33,11 +33,6 @@ data = typer.Typer(
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.add_typer(data, name="data")
-
-
 @data.callback()
 def list_datasets(context: typer.Context, json_output: Json = False) -> None:
     """Print the table of public datasets, unless a subcommand follows."""

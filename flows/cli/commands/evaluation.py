@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.panels import COMPARISON, EXECUTION
+from flows.cli.options import comparison_option, execution_option
 from flows.text.reasons import in_three_lines
 from schemas.errors import BudgetSpent, ParleyError
 from schemas.outside.display import plain_line
@@ -80,15 +80,6 @@ def print_budget_stop(reports: Sequence["RunReport"], spent: Sequence["CapSpent"
         )
 
 
-def json_budget(spent: Sequence["CapSpent"]) -> dict[str, object]:
-    """Return the fields of a `--json` line about the budget; an empty map without a budget."""
-    return (
-        {"budget": {cap.cap: {"allowed": cap.allowed, "spent": cap.spent} for cap in spent}}
-        if spent
-        else {}
-    )
-
-
 def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, object]:
     """Return the `--json` line of a run."""
     from flows.text.work import work_fields
@@ -116,11 +107,10 @@ def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, objec
 
 Json = Annotated[
     bool,
-    typer.Option(
+    execution_option(
         "--json",
         help="Print one line of JSON for each run. `results` holds every metric with interval and"
         " n.",
-        rich_help_panel=EXECUTION,
     ),
 ]
 
@@ -136,10 +126,7 @@ class FailEvent(StrEnum):
 
 FailOn = Annotated[
     list[FailEvent] | None,
-    typer.Option(
-        help="Exit with code 5 if a run of this command has this event. Repeatable.",
-        rich_help_panel=COMPARISON,
-    ),
+    comparison_option(help="Exit with code 5 if a run of this command has this event. Repeatable."),
 ]
 DryRun = Annotated[
     bool,
@@ -217,11 +204,11 @@ def evaluate(
         results = json_results(
             home, [report.run_id for report in outcome.reports if report.is_published]
         )
+        budgets = {cap.cap: {"allowed": cap.allowed, "spent": cap.spent} for cap in outcome.spent}
         for report in outcome.reports:
-            line = json_line(report, outcome.night_id, home) | {
-                "results": results.get(report.run_id)
-            }
-            print(json.dumps(line | json_budget(outcome.spent)))
+            line = json_line(report, outcome.night_id, home)
+            line["results"] = results.get(report.run_id)
+            print(json.dumps(line | ({"budget": budgets} if budgets else {})))
     else:
         print_results(home, outcome.reports, next_steps=next_steps)
     print_budget_stop(outcome.reports, outcome.spent)

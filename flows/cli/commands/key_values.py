@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.cli.panels import COMPARISON, DATA
+from flows.cli.options import comparison_option, data_option
 from schemas.errors import ConfigError, UnknownName
 from schemas.night.caps import CAPS
 
@@ -24,21 +24,19 @@ BudgetCaps = Annotated[
 ]
 Decide = Annotated[
     str | None,
-    typer.Option(
+    comparison_option(
         metavar="baseline=…,…",
         help="Stop the run early once it is better than, worse than or equivalent to a baseline."
         " Keys: baseline=MODEL|RUN|predecessor, margin=0.03, alpha=0.05, metric=NAME."
         " Default: `off`, play all problems. See `parley help decide`.",
-        rich_help_panel=COMPARISON,
     ),
 ]
 Resources = Annotated[
     list[str] | None,
-    typer.Option(
+    data_option(
         metavar="NAME=PATH",
         help="Extra files or images that the data need, for example repos=DIR or images=swebench."
         " Repeatable.",
-        rich_help_panel=DATA,
     ),
 ]
 
@@ -59,20 +57,10 @@ def parse_budget(arguments: Iterable[str], base: "Budget | None" = None) -> "Bud
     """
     from schemas.night.budget import Budget
 
-    caps: dict[str, str] = {}
-    for item in (part.strip() for text in arguments for part in text.split(",")):
-        name, equals, value = item.partition("=")
-        name = "wall_hours" if name == "hours" else name
-        if not equals or not name:
-            raise ConfigError(
-                f"--budget {item!r} does not have the form CAP=LIMIT, for example usd=5. Caps:"
-                f" {', '.join(CAPS)}"
-            )
-        if name in caps:
-            raise ConfigError(
-                f"--budget {name} occurs twice, as {caps[name]!r} and {value!r}. Pass it once"
-            )
-        caps[name] = value
+    items = [part.strip() for text in arguments for part in text.split(",")]
+    items = [f"wall_{item}" if item.startswith("hours=") else item for item in items]
+    form = f"CAP=LIMIT, for example usd=5. Caps: {', '.join(CAPS)}"
+    caps = parse_options(items, "--budget", form)
     if not caps:
         return base
     return Budget.model_validate((base.model_dump(exclude_none=True) if base else {}) | caps)
@@ -92,23 +80,16 @@ def parse_decide(text: str | None) -> "DecisionRule | None":
 
     if text is None or text == "off":
         return None
-    fields: dict[str, str] = {}
-    names: list[str] = []
-    for item in (part.strip() for part in text.split(",")):
-        name, equals, value = item.partition("=")
+    items = [part.strip() for part in text.split(",")]
+    for item in items:
+        name, equals, _ = item.partition("=")
         if not equals or name not in ("baseline", "margin", "alpha", "metric"):
             raise ConfigError(
                 f"--decide {item!r}: expected baseline=MODEL|RUN|predecessor, margin=NUMBER,"
                 " alpha=NUMBER, metric=NAME, or `off`"
             )
-        if name in fields:
-            raise ConfigError(
-                f"--decide {name} occurs twice, as {fields[name]!r} and {value!r}. Pass it once"
-            )
-        if name == "metric":
-            names.append(value)
-        else:
-            fields[name] = value
+    names = [item.removeprefix("metric=") for item in items if item.startswith("metric=")]
+    fields = parse_options((i for i in items if not i.startswith("metric=")), "--decide")
     if "baseline" not in fields:
         raise ConfigError("--decide has no baseline. Add baseline=MODEL|RUN|predecessor")
     return DecisionRule.model_validate({**fields, "metrics": names})

@@ -6,7 +6,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +19,9 @@ from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from flows.night.checkpoints import CheckpointPlan, PendingCheckpoint
+    from flows.night.checkpoints import PendingCheckpoint
     from flows.night.preflight.dry_run import Estimate
-    from tasks.checkpoints.source_checkpoint import SourceCheckpoint
+    from tasks.checkpoints.source import SourceCheckpoint
 
 JsonRows = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
@@ -110,11 +110,20 @@ def checkpoints(
     """
     from flows.night.checkpoints import CheckpointPlan
     from flows.night.config import read_config
+    from flows.night.preflight.dry_run import estimate
 
     settings = read_config(config)
     plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
-    estimates = {entry.checkpoint.digest: _estimates(entry) for entry in plan.pending}
-    rows = _rows(plan, estimates)
+    pending = {entry.checkpoint.digest: entry for entry in plan.pending}
+    estimates = {
+        digest: [estimate(run) for run in entry.plans] for digest, entry in pending.items()
+    }
+    rows = [
+        _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
+        if checkpoint.is_due
+        else _row(checkpoint, None, ())
+        for checkpoint in plan.scan.checkpoints
+    ]
     if json_output:
         print(json.dumps(rows))
         return
@@ -150,18 +159,6 @@ def _cell(row: dict[str, Any], column: str) -> Any:
     if column == "USD by the hour":
         return "unknown" if row["hours_unknown"] else row["usd_hourly"]
     return row[column.replace(" ", "_").lower()]
-
-
-def _rows(
-    plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
-) -> list[dict[str, Any]]:
-    pending = {entry.checkpoint.digest: entry for entry in plan.pending}
-    return [
-        _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
-        if checkpoint.is_due
-        else _row(checkpoint, None, ())
-        for checkpoint in plan.scan.checkpoints
-    ]
 
 
 def _row(
@@ -225,9 +222,3 @@ def _costs(estimates: "Sequence[Estimate]") -> dict[str, Any]:
 def _sum(costs: list[float | None]) -> float | None:
     prices = [cost for cost in costs if cost is not None]
     return sum(prices) if prices and len(prices) == len(costs) else None
-
-
-def _estimates(pending: "PendingCheckpoint") -> "list[Estimate]":
-    from flows.night.preflight.dry_run import estimate
-
-    return [estimate(plan) for plan in pending.plans]

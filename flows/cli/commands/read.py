@@ -1,13 +1,13 @@
 """Read-only commands: show, sql, list, report, why-rerun, agreement, compare, help."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from flows.cli.completion import names_of
+from flows.cli.options import names_of
+from flows.text.records import as_records
 from schemas.errors import UnknownName, UsageError
 from schemas.outside.display import plain_line
 from schemas.outside.hidden import hidden
@@ -20,30 +20,18 @@ _CSV = (
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
 
-class Listing(StrEnum):
-    """Kinds of items that `parley list` shows."""
-
-    BENCHMARKS = "benchmarks"
-    AGENTS = "agents"
-    BUILDS = "builds"
-    MODELS = "models"
-    METRICS = "metrics"
-    RUNS = "runs"
-    EPISODES = "episodes"
-    SANDBOXES = "sandboxes"
-    TEMPLATES = "templates"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("show")(show)
-    app.command("sql")(sql)
-    app.command("list")(list_things)
-    app.command("report")(report)
-    app.command("why-rerun")(why_rerun)
-    app.command("agreement")(agreement)
-    app.command("compare")(compare)
-    app.command("help")(explain_topic)
+Kind = Literal[
+    "benchmarks",
+    "agents",
+    "builds",
+    "models",
+    "metrics",
+    "runs",
+    "episodes",
+    "sandboxes",
+    "templates",
+]
+"""Kind of items that `parley list` shows."""
 
 
 def show(
@@ -98,7 +86,7 @@ def sql(
 
     columns, rows = run_query(home.path, statement)
     if json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        print(json.dumps(as_records(columns, rows), default=str))
         return
     if as_csv:
         print_csv(columns, rows)
@@ -111,7 +99,7 @@ def sql(
 
 def list_things(
     kind: Annotated[
-        Listing,
+        Kind,
         typer.Argument(metavar="KIND", help="Kind of items to list."),
     ],
     name: Annotated[
@@ -138,13 +126,12 @@ def list_things(
 
     Models, runs and episodes come from Parley's home, all other kinds from the installation.
     """
-    from flows.text.benchmark_listing import described as benchmark_lines
-    from flows.text.benchmark_listing import printed_rows as printed_benchmarks
-    from flows.text.listings import listing, printed_listing, printed_metrics, reason_lines
+    from flows.text.listings import described as benchmark_lines
+    from flows.text.listings import listing, printed_tables, reason_lines
 
-    if name is not None and kind is not Listing.BENCHMARKS:
-        raise UsageError(f"`parley list {kind.value}` takes no name. Remove {name!r}")
-    columns, rows = listing(find_home(), kind.value, run)
+    if name is not None and kind != "benchmarks":
+        raise UsageError(f"`parley list {kind}` takes no name. Remove {name!r}")
+    columns, rows = listing(find_home(), kind, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))
         rows = [row for row in rows if row[0] == name or row[0].startswith(f"{name}.")]
@@ -153,22 +140,16 @@ def list_things(
             return
     if first:
         if not rows:
-            raise UsageError(f"there are no {kind.value} in {find_home().path}")
+            raise UsageError(f"there are no {kind} in {find_home().path}")
         print(plain_line(str(rows[0][0]), 1000))
     elif json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        print(json.dumps(as_records(columns, rows), default=str))
     else:
         from flows.text.results import print_rows
 
-        if kind is Listing.METRICS:
-            for title, (heads, cells) in printed_metrics(rows):
-                print_rows(title, heads, cells)
-            return
-        is_benchmarks = kind is Listing.BENCHMARKS
-        print_rows(
-            "", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows))
-        )
-        if is_benchmarks:
+        for title, heads, cells in printed_tables(kind, columns, rows):
+            print_rows(title, heads, cells)
+        if kind == "benchmarks":
             print("`parley list benchmarks NAME` shows the options and details of a benchmark.")
         for line in reason_lines(columns, rows):
             print(line)
@@ -246,14 +227,14 @@ def agreement(
         raise UnknownName(
             "rated rubric", rubric, rubrics, "`parley import ratings FILE.csv` imports ratings"
         )
-    rows = [row for row in rows if rubric in (None, row[0])]
+    records = as_records(columns, (row for row in rows if rubric in (None, row[0])))
     if json_output:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
+        print(json.dumps(records))
         return
     from flows.text.comparison import print_agreement
 
-    print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
-    if not rows:
+    print_agreement(records)
+    if not records:
         print(
             "No item was rated by two people, or by a person and a judge. Import ratings with"
             " `parley import ratings FILE.csv`."

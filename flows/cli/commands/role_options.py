@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.commands.key_values import parse_options
-from flows.cli.panels import AGENT, ANSWERS, COMPARISON, ENDPOINT, SERVER
+from flows.cli.options import COMPARISON, ENDPOINT
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
 from tasks.planning.role_keys import ROLE_KEYS, ROLES, Form, Role, RoleKey, RoleTexts, Subject
@@ -27,9 +27,9 @@ RoleValues = Mapping[Role, RoleTexts]
 """Map from role to key to the texts passed with the key's flag."""
 _PANELS: Mapping[Subject, str] = {
     "endpoint": ENDPOINT,
-    "answers": ANSWERS,
-    "agent": AGENT,
-    "server": SERVER,
+    "answers": "Subject's answers",
+    "agent": "Subject's agent",
+    "server": "Subject's server",
     "comparison": COMPARISON,
 }
 _BY_NAME = {key.name: key for key in ROLE_KEYS}

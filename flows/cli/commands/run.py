@@ -1,6 +1,6 @@
 """`parley run`: evaluation of one model on one setting."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,23 +16,25 @@ from flows.cli.commands.key_values import (
     parse_resources,
 )
 from flows.cli.commands.role_options import (
-    KEYS_HELP,
     Price,
     RoleValues,
     judge_requests,
     price_fields,
     role_request,
     simulator_request,
-    with_role_options,
 )
-from flows.cli.completion import names_of
-from flows.cli.panels import COMPARISON, DATA, EMBEDDER, ENDPOINT, EXECUTION, QUALITY, PanelCommand
+from flows.cli.options import (
+    comparison_option,
+    data_option,
+    embedder_option,
+    endpoint_option,
+    execution_option,
+    names_of,
+    quality_option,
+)
 from schemas.errors import UsageError
 from tasks.benchmarks.registry import FIRST
 from tasks.storage.home import find_home
-
-if TYPE_CHECKING:
-    pass
 
 MODEL_HELP = (
     "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE |"
@@ -40,11 +42,6 @@ MODEL_HELP = (
 )
 EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 _SPEC = "SPEC[,KEY=VALUE...]"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register this module's command."""
-    app.command("run", cls=PanelCommand, epilog=KEYS_HELP)(with_role_options(run))
 
 
 def run(
@@ -89,54 +86,37 @@ def run(
     roles: RoleValues,
     price: Annotated[
         Price,
-        typer.Option(
-            metavar="IN OUT",
-            help="Prices in USD per million tokens: input, then output.",
-            rich_help_panel=ENDPOINT,
+        endpoint_option(
+            metavar="IN OUT", help="Prices in USD per million tokens: input, then output."
         ),
     ] = None,
     simulator_price: Annotated[
         Price,
-        typer.Option(
-            metavar="IN OUT",
-            hidden=True,
-            help="Like --price, for the simulator.",
-            rich_help_panel=ENDPOINT,
-        ),
+        endpoint_option(metavar="IN OUT", hidden=True, help="Like --price, for the simulator."),
     ] = None,
     judge_price: Annotated[
         Price,
-        typer.Option(
-            metavar="IN OUT",
-            hidden=True,
-            help="Like --price, for the judges.",
-            rich_help_panel=ENDPOINT,
-        ),
+        endpoint_option(metavar="IN OUT", hidden=True, help="Like --price, for the judges."),
     ] = None,
     embedder_price: Annotated[
         float | None,
-        typer.Option(
+        endpoint_option(
             metavar="IN",
             min=0,
             hidden=True,
             help="Price in USD per million tokens of embedded texts.",
-            rich_help_panel=ENDPOINT,
         ),
     ] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(
+        embedder_option(
             metavar=_SPEC,
             help=f"Model that embeds texts, for metrics that need vectors: {EMBEDDER_HELP}",
-            rich_help_panel=EMBEDDER,
         ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="File or folder of raw data. Default: the data staged earlier.",
-            rich_help_panel=DATA,
-        ),
+        data_option(help="File or folder of raw data. Default: the data staged earlier."),
     ] = None,
     dataset_version: Annotated[
         str | None, typer.Option(help="Version of the data. `sample` is bundled with Parley.")
@@ -151,11 +131,10 @@ def run(
     resource: Resources = None,
     templates: Annotated[
         str | None,
-        typer.Option(
+        data_option(
             metavar="DIR",
             help="Folder with your own prompt templates. `parley list templates` shows their"
             " names.",
-            rich_help_panel=DATA,
         ),
     ] = None,
     limit: Annotated[
@@ -164,11 +143,10 @@ def run(
     ] = None,
     skip_missing_packages: Annotated[
         bool,
-        typer.Option(
+        data_option(
             "--skip-missing-packages",
             help="Skip tasks whose Python packages are not installed. Tables show the share of"
             " tasks played.",
-            rich_help_panel=DATA,
         ),
     ] = False,
     samples: Annotated[
@@ -179,94 +157,80 @@ def run(
     ] = 1,
     seed: Annotated[
         int,
-        typer.Option(help="Random seed of each dialogue's first episode.", rich_help_panel=DATA),
+        data_option(help="Random seed of each dialogue's first episode."),
     ] = 0,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Maximum number of model requests in flight.")
     ] = 64,
     workers: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Number of Dask worker processes, at most one for each episode.",
-            rich_help_panel=EXECUTION,
+        execution_option(
+            min=1, help="Number of Dask worker processes, at most one for each 16 episodes."
         ),
     ] = 2,
     sandbox: Annotated[
         str | None,
-        typer.Option(
+        execution_option(
             help="Sandbox that runs generated code. `parley list sandboxes` shows all. `none`"
-            " isolates nothing, and tables say so.",
-            rich_help_panel=EXECUTION,
+            " isolates nothing, and tables say so."
         ),
     ] = None,
     budget: BudgetCaps = None,
     decide: Decide = None,
     ca_file: Annotated[
         str | None,
-        typer.Option(
+        execution_option(
             metavar="FILE",
             help="PEM file of additional certificate authorities to trust for endpoints.",
-            rich_help_panel=EXECUTION,
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Also compare the run with this model or run, as `parley compare` does.",
-            rich_help_panel=COMPARISON,
+        comparison_option(
+            help="Also compare the run with this model or run, as `parley compare` does."
         ),
     ] = None,
     max_fault_share: Annotated[
         float,
-        typer.Option(
+        quality_option(
             min=0,
             max=1,
             help="Withhold the run if a larger share of its episodes fails for technical reasons.",
-            rich_help_panel=QUALITY,
         ),
     ] = 0.01,
     audit: Annotated[
         Literal["none", "sample", "all"],
-        typer.Option(
+        quality_option(
             help="Passed tests to audit. Parley runs them again with altered expectations: an"
-            " honest answer then fails, a forged pass does not.",
-            rich_help_panel=QUALITY,
+            " honest answer then fails, a forged pass does not."
         ),
     ] = "sample",
     max_forged_share: Annotated[
         float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Withhold the run if a larger share of its audited passes is forged.",
-            rich_help_panel=QUALITY,
+        quality_option(
+            min=0, max=1, help="Withhold the run if a larger share of its audited passes is forged."
         ),
     ] = 0.01,
     refused: Annotated[
         str,
-        typer.Option(
+        quality_option(
             metavar="failed|unscored",
             help="Score of an answer that refuses the prompt: that of a failed answer, or none."
             " Refusals are counted in either case.",
-            rich_help_panel=QUALITY,
         ),
     ] = "failed",
     fsync: Annotated[
         bool,
-        typer.Option(
-            "--fsync",
-            help="Flush every write to disk, so that a power failure loses nothing.",
-            rich_help_panel=EXECUTION,
+        execution_option(
+            "--fsync", help="Flush every write to disk, so that a power failure loses nothing."
         ),
     ] = False,
     resume: Annotated[
         str | None,
-        typer.Option(
+        execution_option(
             metavar="RUN",
             help="Resume exactly this run; fail if the options describe another one.",
             autocompletion=names_of("runs"),
-            rich_help_panel=EXECUTION,
         ),
     ] = None,
     fail_on: FailOn = None,
@@ -278,8 +242,7 @@ def run(
     If the command is interrupted, type it again to resume: finished work is not repeated.
     """
     from sandbox.registry import default_name
-    from tasks.planning.participants.embedders import refuse_needless_embedder
-    from tasks.planning.participants.judges import refuse_needless_judges
+    from tasks.planning.participants.choice import refuse_needless_embedder, refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
     subject_request = role_request(

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.episode import Episode
+from flows.cli.exports.stored_run import StoredRun
 from schemas.errors import UnknownName, UsageError
-from schemas.lake.records import RunEpisode, RunRecord
-from schemas.problem import Problem
-from schemas.run import RunSpec
+from schemas.lake.records import RunRecord
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.registry import builds
 from tasks.benchmarks.results import Build, FinishedRun
@@ -15,7 +13,6 @@ from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
 
 
 def build(
@@ -52,7 +49,8 @@ def build(
         else _latest(lake, benchmark, plan, model or "")
     )
     with new_folder(out.resolve(), lambda path: plan.owns(path.name), replace=replace) as folder:
-        return tuple(plan.write([_finished_run(lake, record) for record in records], folder))
+        runs = [_finished_run(StoredRun(lake, record)) for record in records]
+        return tuple(plan.write(runs, folder))
 
 
 def _selected(
@@ -114,22 +112,11 @@ def _full_settings(benchmark: Benchmark, plan: Build) -> tuple[str, ...]:
     return tuple(f"{benchmark.name}.{setting}" for setting in plan.settings)
 
 
-def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
-    keys = {"benchmark": record.benchmark, "model": record.model}
-
-    def episodes() -> list[Episode]:
-        members = lake.read("run_episodes", RunEpisode, **keys, run_id=record.run_id)
-        return list(
-            read_episodes(
-                lake, record.benchmark, record.model, [m.episode_id for m in members]
-            ).values()
-        )
-
-    def problems() -> dict[str, Problem]:
-        problems = lake.read(
-            "problems", Problem, benchmark=record.benchmark, dataset_version=record.dataset_version
-        )
-        return {problem.problem_id: problem for problem in problems}
-
-    spec = RunSpec.model_validate_json(record.spec_json)
-    return FinishedRun(record.run_id, spec, record.finished_at, episodes, problems)
+def _finished_run(run: StoredRun) -> FinishedRun:
+    return FinishedRun(
+        run.record.run_id,
+        run.spec,
+        run.record.finished_at,
+        lambda: list(run.episodes().values()),
+        lambda: {problem.problem_id: problem for problem in run.problems()},
+    )

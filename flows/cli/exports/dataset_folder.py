@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UsageError
-from schemas.outside.display import markdown_cell
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake
 from warehouse.connect import connect, identifier, query, warehouse_path
 
-NAME = "huggingface"
 TABLES = {
     "leaderboard": "each run and metric: mean, 95% interval, n, number of unscored values",
     "runs": "each run: model, setting, data, all parameters (`spec_json`)",
@@ -99,6 +97,7 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
     """Return the dataset card: a YAML header for the hub, Markdown for people."""
     import yaml
 
+    from flows.text.records import markdown_table
     from flows.text.results import result_markdown
 
     configs: list[dict[str, object]] = [
@@ -110,19 +109,11 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
         "tags": ["evaluation", "code", "multi-turn"],
         "configs": configs,
     }
-    columns, rows = query(
-        home.path, "select run_id, benchmark, setting, dataset_version, model from runs"
-    )
-    runs = [dict(zip(columns, row, strict=True)) for row in rows]
-    exported = [run for run in runs if run["run_id"] in run_ids]
-    lines = ["| run | setting | data | model |", "| --- | --- | --- | --- |"]
-    lines += [
-        "| "
-        + " | ".join(
-            markdown_cell(run[name]) for name in ("run_id", "setting", "dataset_version", "model")
-        )
-        + " |"
-        for run in sorted(exported, key=lambda run: (run["setting"], run["model"], run["run_id"]))
+    _, rows = query(home.path, "select setting, model, run_id, dataset_version from runs")
+    runs = [
+        (run_id, setting, data, model)
+        for setting, model, run_id, data in sorted(rows)
+        if run_id in run_ids
     ]
     tables = [f"- `{table}`, {counts[table]} rows: {text}" for table, text in TABLES.items()]
     return "\n".join(
@@ -145,7 +136,7 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
             "",
             "## Runs",
             "",
-            *lines,
+            markdown_table(("run", "setting", "data", "model"), runs),
             "",
             "## Results",
             "",

@@ -1,16 +1,21 @@
-"""Exports of finished work: a run's answers, and tables and folders that benchmarks define."""
+"""Kinds of exports: a run's answers, its judgements, and what benchmarks and other tools define."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
-from schemas.dialog import Dialog, Role
+from flows.cli.asking import csv_text
+from flows.cli.exports.dataset_folder import export_dataset
+from flows.cli.exports.inspect_logs import export_inspect
+from flows.cli.exports.judged import Draw, export_judgements, rating_sheet
+from flows.cli.exports.stored_run import StoredRun
+from flows.text.records import as_records
+from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.lake.records import RunEpisode, RunRecord
-from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.registry import BENCHMARKS
@@ -20,11 +25,10 @@ from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder, replace_file
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
 from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 
-RECORDING = "recording"
+RATING_SHEET = "rating-sheet"
 FORMATS = (".csv", ".json", ".jsonl")
 
 
@@ -34,23 +38,15 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     Raises:
         UsageError: the run does not exist, or has no answers.
     """
-    lake = Lake(home.lake)
-    record = find_run(lake, run_id)
-    members = lake.read(
-        "run_episodes",
-        RunEpisode,
-        benchmark=record.benchmark,
-        model=record.model,
-        run_id=record.run_id,
-    )
-    episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
+    run = StoredRun.find(home, run_id)
+    episodes = run.episodes()
     if not episodes:
         raise UsageError(
-            f"run {record.run_id} has no answers yet. Resume it with `parley run` first"
+            f"run {run.record.run_id} has no answers yet. Resume it with `parley run` first"
         )
 
     def answers() -> Iterator[RecordedAnswer]:
-        for member in members:
+        for member in run.members():
             episode = episodes[member.episode_id]
             own = (
                 step
@@ -66,59 +62,70 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     return write_recording(out, answers())
 
 
-def find_export(export: str) -> Export | FolderExport:
-    """Return the export named `BENCHMARK-NAME`, which writes a table or a folder.
+def _export_sheet(home: Home, run_ids: Sequence[str], out: Path, draw: Draw) -> int:
+    check_format(out)
+    return write_table(rating_sheet(home, run_ids, draw), out)
+
+
+@dataclass(frozen=True)
+class ExportKind:
+    """Kind of export, and the runs that it takes."""
+
+    runs: Literal["any", "some", "one"]
+    """Number of runs. `any`: without a run, the export chooses them. `some`: one or more."""
+    unit: str
+    """What `write` counts."""
+    write: Callable[..., int]
+    """Function of the home, the runs' ids (of `one`: the id), and the file or folder to write."""
+
+
+_KINDS: Mapping[str, ExportKind] = {
+    "inspect": ExportKind("some", "samples", export_inspect),
+    "huggingface": ExportKind("any", "rows", export_dataset),
+    "judgements": ExportKind("one", "answers", export_judgements),
+    RATING_SHEET: ExportKind("some", "rows to rate", _export_sheet),
+    "recording": ExportKind("one", "answers", export_recording),
+}
+
+
+def find_export(name: str) -> ExportKind:
+    """Return the kind of export of this name. A benchmark's exports are named `BENCHMARK-NAME`.
 
     Raises:
         UnknownName: no export has this name; the error lists all names.
     """
+    if name in _KINDS:
+        return _KINDS[name]
     for benchmark in BENCHMARKS.names():
-        if export.startswith(f"{benchmark}-"):
-            name, results = export.removeprefix(f"{benchmark}-"), BENCHMARKS.load(benchmark).results
-            if match := results.exports.get(name) or results.folders.get(name):
-                return match
-    by_benchmark = ((b, BENCHMARKS.load(b).results) for b in BENCHMARKS.names())
-    names = (
-        RECORDING,
-        *(
-            f"{b}-{name}"
-            for b, results in by_benchmark
-            for name in (*results.exports, *results.folders)
-        ),
-    )
-    raise UnknownName("export", export, names, "`parley export --help` explains them")
+        if name.startswith(f"{benchmark}-") and (export := _exports_of(benchmark).get(name)):
+            return (
+                ExportKind("any", "rows", partial(_export_table, name, export))
+                if isinstance(export, Export)
+                else ExportKind("one", "files", partial(_export_folder, export))
+            )
+    names = [*_KINDS, *(name for b in BENCHMARKS.names() for name in _exports_of(b))]
+    raise UnknownName("export", name, names, "`parley export --help` explains them")
 
 
-def is_folder(export: str) -> bool:
-    """Return True if an export writes a folder.
-
-    Raises:
-        UnknownName: no export has this name.
-    """
-    return isinstance(find_export(export), FolderExport)
+def _exports_of(benchmark: str) -> Mapping[str, Export | FolderExport]:
+    results = BENCHMARKS.load(benchmark).results
+    exports = {**results.exports, **results.folders}
+    return {f"{benchmark}-{name}": export for name, export in exports.items()}
 
 
-def export_folder(home: Home, name: str, run_id: str, out: Path) -> int:
+def _export_folder(export: FolderExport, home: Home, run_id: str, out: Path) -> int:
     """Write a run as a folder of files for another tool, and return the number of files.
 
     An error leaves `out` unchanged.
 
     Raises:
-        UnknownName: no export has this name.
         UsageError: the run does not exist or is unfinished, `out` holds files, or a file of the
             export has a name that `write_files` refuses.
     """
-    export = find_export(name)
-    if not isinstance(export, FolderExport):
-        raise UsageError(f"{name} is a table, not a folder")
-    lake = Lake(home.lake)
-    record = find_run(lake, run_id)
-    if record.status == "incomplete":
-        raise UsageError(
-            f"run {record.run_id} is not finished. Resume it with its command, then export it"
-        )
+    run = StoredRun.find(home, run_id)
+    run.require_complete()
     with new_folder(out, lambda path: False, replace=False) as folder:
-        return write_files(folder, export.files(_whole_run(lake, record)))
+        return write_files(folder, export.files(_whole_run(run)))
 
 
 def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
@@ -150,38 +157,28 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
     return len(written)
 
 
-def _whole_run(lake: Lake, record: RunRecord) -> WholeRun:
-    spec = RunSpec.model_validate_json(record.spec_json)
-    keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
-    members = lake.read("run_episodes", RunEpisode, **keys)
-    episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
-    wanted = {episode.row_digest for episode in episodes.values()}
-    dialogs = lake.read(
-        "dialogs", Dialog, benchmark=record.benchmark, dataset_version=record.dataset_version
-    )
+def _whole_run(run: StoredRun) -> WholeRun:
+    episodes = tuple(run.episodes().values())
+    wanted = {episode.row_digest for episode in episodes}
     return WholeRun(
-        spec=spec,
-        dialogs={dialog.row_digest: dialog for dialog in dialogs if dialog.row_digest in wanted},
-        context_of=lambda dialog: context_of(lake, dialog),
-        episodes=tuple(episodes.values()),
-        scores=lake.read("scores", Score, **keys),
-        judgements=lake.read("judge_verdicts", JudgeVerdict, **keys),
+        spec=run.spec,
+        dialogs={
+            dialog.row_digest: dialog for dialog in run.dialogs() if dialog.row_digest in wanted
+        },
+        context_of=lambda dialog: context_of(run.lake, dialog),
+        episodes=episodes,
+        scores=run.lake.read("scores", Score, **run.keys),
+        judgements=run.lake.read("judge_verdicts", JudgeVerdict, **run.keys),
     )
 
 
-def export_table(home: Home, name: str, run_ids: Sequence[str], out: Path) -> int:
+def _export_table(name: str, export: Export, home: Home, run_ids: Sequence[str], out: Path) -> int:
     """Write a benchmark's table of published results, and return its number of rows.
 
-    The file name's extension selects the format.
-
     Raises:
-        UnknownName: no export has this name.
-        ConfigError: the extension is not `.csv`, `.json` or `.jsonl`.
+        ConfigError: the file name's extension is not `.csv`, `.json` or `.jsonl`.
         UsageError: a run does not exist, no rows are published, or `out` is not writable.
     """
-    export = find_export(name)
-    if not isinstance(export, Export):
-        raise UsageError(f"{name} is a folder, not a table")
     check_format(out)
     lake = Lake(home.lake)
     table = export.rows(home.path, [find_run(lake, run_id).run_id for run_id in run_ids])
@@ -207,12 +204,7 @@ def check_format(out: Path) -> None:
 
 
 def write_table(table: Rows, out: Path) -> int:
-    """Write a table in the format of the file name's extension, and return its number of rows.
-
-    Raises:
-        ConfigError: the extension is not `.csv`, `.json` or `.jsonl`.
-    """
-    check_format(out)
+    """Write a table in the format of the file name's extension, and return its number of rows."""
     replace_file(out, _text(table, out.suffix).encode())
     return len(table[1])
 
@@ -220,10 +212,8 @@ def write_table(table: Rows, out: Path) -> int:
 def _text(table: Rows, ending: str) -> str:
     columns, rows = table
     if ending == ".csv":
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows((columns, *rows))
-        return text.getvalue()
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
+        return csv_text(columns, rows)
+    records = as_records(columns, rows)
     if ending == ".json":
         return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -4,7 +4,8 @@ Inspect's own writer writes the files.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,22 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from flows.cli.exports.inspect_scores import sample_scores
+from flows.cli.exports.stored_run import StoredRun
+from flows.text.records import as_records
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import UsageError
-from schemas.lake.records import RunEpisode, RunRecord
-from schemas.run import RunSpec
+from schemas.lake.records import RunRecord
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.planning.why_rerun import find_run
+from tasks.driver.judging import by_episode
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
-from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
-from warehouse.connect import query
+from warehouse.connect import Rows, query
 
-NAME = "inspect"
 _STOPS = {
     "stop": "stop",
     "length": "max_tokens",
@@ -47,19 +46,15 @@ def export_inspect(home: Home, run_ids: Sequence[str], out: Path) -> int:
         raise UsageError(
             "inspect_ai is not installed. Run `make inspect`, or pip install 'parley-eval[inspect]'"
         )
-    lake = Lake(home.lake)
-    records = [find_run(lake, run_id) for run_id in run_ids]
-    for record in records:
-        if record.status == "incomplete":
-            raise UsageError(
-                f"run {record.run_id} is not finished. Resume it with its command, then export it"
-            )
+    runs = [StoredRun.find(home, run_id) for run_id in run_ids]
+    for run in runs:
+        run.require_complete()
     n_samples = 0
     with new_folder(out, lambda path: False, replace=False) as folder:
-        for record in records:
-            log = _Log(home, lake, record).build()
+        for run in runs:
+            log = _Log(home, run).build()
             import_module("inspect_ai.log").write_eval_log(
-                log, str(folder / _file_name(record)), format="eval"
+                log, str(folder / _file_name(run.record)), format="eval"
             )
             n_samples += len(log.samples)
     return n_samples
@@ -75,28 +70,19 @@ def _file_name(record: RunRecord) -> str:
 class _Log:
     """Conversion of one run to Inspect's types."""
 
-    def __init__(self, home: Home, lake: Lake, record: RunRecord) -> None:
-        self._home, self._lake, self._record = home, lake, record
-        self._spec = RunSpec.model_validate_json(record.spec_json)
-        self._log, self._model = import_module("inspect_ai.log"), import_module("inspect_ai.model")
-        self._scorer, self._tool = (
-            import_module("inspect_ai.scorer"),
-            import_module("inspect_ai.tool"),
+    def __init__(self, home: Home, run: StoredRun) -> None:
+        self._home, self._run, self._record, self._spec = home, run, run.record, run.spec
+        self._log, self._model, self._scorer, self._tool = (
+            import_module(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool")
         )
 
     def build(self) -> Any:
         """Return the run as an `EvalLog`."""
-        keys = {
-            "benchmark": self._record.benchmark,
-            "model": self._record.model,
-            "run_id": self._record.run_id,
-        }
-        members = self._lake.read("run_episodes", RunEpisode, **keys)
-        ids = [member.episode_id for member in members]
-        episodes = read_episodes(self._lake, self._record.benchmark, self._record.model, ids)
-        scores = _by_episode(self._lake.read("scores", Score, **keys))
-        tests = _by_episode(read_verdicts(self._lake, **keys))
-        ratings = _by_episode(self._lake.read("judge_verdicts", JudgeVerdict, **keys))
+        lake, keys, episodes = self._run.lake, self._run.keys, self._run.episodes()
+        scores = by_episode(lake.read("scores", Score, **keys))
+        tests = by_episode(read_verdicts(lake, **keys))
+        ratings = by_episode(lake.read("judge_verdicts", JudgeVerdict, **keys))
+        ids = [member.episode_id for member in self._run.members()]
         played = [episodes[episode_id] for episode_id in ids if episode_id in episodes]
         samples = [
             self._sample(
@@ -152,21 +138,18 @@ class _Log:
     def _results(self, n_samples: int, n_final: int) -> Any:
         """Return the rows of the table `leaderboard` about this run. A withheld run has no rows."""
         log = self._log
-        published = self._home.warehouse.exists()
-        columns, rows = (
-            query(self._home.path, _LEADERBOARD, {"run": self._record.run_id})
-            if published
-            else ((), [])
-        )
+        rows: Rows = ((), [])
+        if self._home.warehouse.exists():
+            rows = query(self._home.path, _LEADERBOARD, {"run": self._record.run_id})
         scores: list[Any] = []
-        for row in (dict(zip(columns, values, strict=True)) for values in rows):
-            numbers = {
-                name: value for name, value in row.items() if name != "metric" and value is not None
-            }
+        for row in as_records(*rows):
+            metric = row.pop("metric")
             metrics = {
-                name: log.EvalMetric(name=name, value=value) for name, value in numbers.items()
+                name: log.EvalMetric(name=name, value=value)
+                for name, value in row.items()
+                if value is not None
             }
-            scores.append(log.EvalScore(name=row["metric"], scorer=row["metric"], metrics=metrics))
+            scores.append(log.EvalScore(name=metric, scorer=metric, metrics=metrics))
         return log.EvalResults(total_samples=n_samples, completed_samples=n_final, scores=scores)
 
     def _sample(
@@ -337,34 +320,24 @@ class _Log:
         }
         steps = [step for episode in episodes for step in episode.steps if step.n_calls]
         simulator = self._spec.simulator.label if self._spec.simulator else ""
-        calls: dict[tuple[str, str], list[Step | JudgeVerdict]] = {}
+        by_role: defaultdict[str, list[Step | JudgeVerdict]] = defaultdict(list)
+        by_model: defaultdict[str, list[Step | JudgeVerdict]] = defaultdict(list)
+
+        def count(role: str, model: str, call: Step | JudgeVerdict) -> None:
+            by_role[role].append(call)
+            by_model[_inspect_name(model)].append(call)
+
         for step in steps:
             if step.role is Role.ASSISTANT:
-                calls.setdefault(("subject", self._record.model), []).append(step)
+                count("subject", self._record.model, step)
             elif step.role is Role.USER and simulator:
-                calls.setdefault(("simulator", simulator), []).append(step)
+                count("simulator", simulator, step)
         for (rubric, judge, _), rating in judgements.items():
-            calls.setdefault((f"judge {rubric}", judge), []).append(rating)
-        by_role, by_model = _grouped(calls, 0), _grouped(calls, 1)
+            count(f"judge {rubric}", judge, rating)
         return {
-            "role_usage": {
-                name: usage for name, rows in by_role.items() if (usage := self._tokens(rows))
-            },
-            "model_usage": {
-                _inspect_name(name): usage
-                for name, rows in by_model.items()
-                if (usage := self._tokens(rows))
-            },
+            name: {key: usage for key, calls in groups.items() if (usage := self._tokens(calls))}
+            for name, groups in (("role_usage", by_role), ("model_usage", by_model))
         }
-
-
-def _grouped(
-    calls: Mapping[tuple[str, str], Sequence[Step | JudgeVerdict]], at: int
-) -> dict[str, list[Step | JudgeVerdict]]:
-    groups: dict[str, list[Step | JudgeVerdict]] = {}
-    for names, members in calls.items():
-        groups.setdefault(names[at], []).extend(members)
-    return groups
 
 
 _UNSCORED = {"turn", "instruction_id", "metric", "unscored_reason"}
@@ -374,13 +347,6 @@ from leaderboard
 where run_id = $run
 order by metric
 """
-
-
-def _by_episode(rows: Iterable[Any]) -> Mapping[str, list[Any]]:
-    groups: dict[str, list[Any]] = {}
-    for row in rows:
-        groups.setdefault(row.episode_id, []).append(row)
-    return groups
 
 
 def _inspect_name(label: str) -> str:

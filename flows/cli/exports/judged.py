@@ -1,16 +1,15 @@
 """Exports of judgements: answers of a run's judges, and sheets of dialogues for people to rate."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.cli.exports.stored_run import StoredRun
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
-from schemas.run import RunSpec
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.registry import BENCHMARKS
@@ -18,15 +17,11 @@ from tasks.driver.judging import by_episode
 from tasks.judging.rating_file import SHEET_VALUE
 from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.planning.why_rerun import find_run
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
-from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
 from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 
-JUDGEMENTS, RATING_SHEET = "judgements", "rating-sheet"
 MOST_DIALOGUES = 200
 """Default number of dialogues of a sheet.
 
@@ -42,20 +37,13 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
     Raises:
         UsageError: the run does not exist, or has no judgements.
     """
-    lake = Lake(home.lake)
-    record = find_run(lake, run_id)
-    keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
-    episodes = read_episodes(
-        lake,
-        record.benchmark,
-        record.model,
-        [m.episode_id for m in lake.read("run_episodes", RunEpisode, **keys)],
-    )
+    run = StoredRun.find(home, run_id)
+    record, episodes = run.record, run.episodes()
     answers = {
         (row.rubric, episodes[row.episode_id].dialog_id, row.turn, row.sample): row.raw
         or row.answer_json
         or ""
-        for row in lake.read("judge_verdicts", JudgeVerdict, **keys)
+        for row in run.lake.read("judge_verdicts", JudgeVerdict, **run.keys)
         if row.episode_id in episodes and row.unscored_reason not in ("infra", "judge_silent")
     }
     if not answers:
@@ -74,9 +62,9 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
 class Draw:
     """Random draw of the dialogues that people rate, and the rubric for their ratings."""
 
-    seed: int = 0
-    limit: int = MOST_DIALOGUES
-    rubric: str | None = None
+    seed: int
+    limit: int
+    rubric: str | None
     """Name of the rubric. None: the only rubric that rates whole dialogues by numbers."""
 
 
@@ -93,36 +81,23 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
         ConfigError: the benchmark has no rubrics, or several and `draw.rubric` is None.
         UnknownName: the benchmark has no such rubric.
     """
-    lake = Lake(home.lake)
-    records = [find_run(lake, run_id) for run_id in run_ids]
-    if len({record.benchmark for record in records}) != 1:
+    runs = [StoredRun.find(home, run_id) for run_id in run_ids]
+    if len({run.record.benchmark for run in runs}) != 1:
         raise UsageError(
             "a rating sheet needs runs of one benchmark. Pass such runs with --run RUN"
         )
-    rubric = _rubric(records[0].benchmark, draw.rubric)
-    drawn = sorted(
-        {
-            dialogue.episode.episode_id: dialogue
-            for record in records
-            for dialogue in _dialogues(lake, record)
-        }.values(),
-        key=lambda dialogue: content_id([draw.seed, dialogue.episode.episode_id]),
-    )[: draw.limit]
+    rubric = _rubric(runs[0].record.benchmark, draw.rubric)
+    by_id = {dialogue.episode.episode_id: dialogue for run in runs for dialogue in _dialogues(run)}
+    order = sorted(by_id, key=lambda episode_id: content_id([draw.seed, episode_id]))
+    drawn = [by_id[episode_id] for episode_id in order[: draw.limit]]
     if not drawn:
         raise UsageError(
             f"{', '.join(run_ids)}: no dialogue is finished, so there is nothing to rate. `parley"
             " list runs` shows each run's status"
         )
     dimensions = tuple(scales_of({rubric.name: rubric})[rubric.name])
-    columns = (
-        "episode_id",
-        "turn",
-        "rubric",
-        "rater",
-        *(f"{SHEET_VALUE}{name}" for name in dimensions),
-        "dialogue_id",
-        "shown",
-    )
+    values = (f"{SHEET_VALUE}{name}" for name in dimensions)
+    columns = ("episode_id", "turn", "rubric", "rater", *values, "dialogue_id", "shown")
     empty = (None,) * (1 + len(dimensions))
     rows = [
         (
@@ -143,28 +118,25 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
 class _Dialogue:
     """Dialogue with everything that a judge needs to rate it."""
 
-    lake: Lake
-    spec: RunSpec
-    keys: Mapping[str, str]
+    run: StoredRun
     problem: Problem
     dialog: Dialog
     episode: Episode
 
     def judge_runs(self, rubric: Rubric) -> Sequence[JudgeRun]:
         """Return the judgements that the rubric requires for this dialogue."""
-        benchmark = BENCHMARKS.load(self.spec.benchmark)
+        run = self.run
+        benchmark = BENCHMARKS.load(run.record.benchmark)
         judging = benchmark.judging
         assert judging is not None
-        verdicts = (
-            by_episode(read_verdicts(self.lake, **self.keys)) if rubric.reads_verdicts else {}
-        )
+        verdicts = by_episode(read_verdicts(run.lake, **run.keys)) if rubric.reads_verdicts else {}
         request = JudgeRequest(
             rubric=rubric.name,
             problem=self.problem,
             dialog=self.dialog,
             episode=self.episode,
-            options=benchmark.options_of(self.spec),
-            context=context_of(self.lake, self.dialog),
+            options=benchmark.options_of(run.spec),
+            context=context_of(run.lake, self.dialog),
             verdicts=verdicts.get(self.episode.episode_id, ()),
         )
         return judging.judge_runs(request)
@@ -186,19 +158,12 @@ def _rubric(benchmark: str, name: str | None) -> Rubric:
     return whole[0] if name is None else rubrics[name]
 
 
-def _dialogues(lake: Lake, record: RunRecord) -> Iterator[_Dialogue]:
+def _dialogues(run: StoredRun) -> Iterator[_Dialogue]:
     """Yield the run's finished dialogues."""
-    keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
-    spec = RunSpec.model_validate_json(record.spec_json)
-    ids = [member.episode_id for member in lake.read("run_episodes", RunEpisode, **keys)]
-    dataset_keys = {"benchmark": record.benchmark, "dataset_version": record.dataset_version}
-    problems = {
-        (problem.problem_id, problem.row_digest): problem
-        for problem in lake.read("problems", Problem, **dataset_keys)
-    }
-    dialogs = {dialog.row_digest: dialog for dialog in lake.read("dialogs", Dialog, **dataset_keys)}
-    for episode in read_episodes(lake, record.benchmark, record.model, ids).values():
+    problems = {(problem.problem_id, problem.row_digest): problem for problem in run.problems()}
+    dialogs = {dialog.row_digest: dialog for dialog in run.dialogs()}
+    for episode in run.episodes().values():
         dialog = dialogs[episode.row_digest]
         problem = problems[dialog.problem_id, dialog.problem_digest]
         if episode.stop_reason not in (StopReason.INFRA, StopReason.NOT_ASKED):
-            yield _Dialogue(lake, spec, keys, problem, dialog, episode)
+            yield _Dialogue(run, problem, dialog, episode)

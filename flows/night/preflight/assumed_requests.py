@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from flows.night.preflight.earlier_usage import (
+    CHARACTERS_PER_TOKEN,
     Calls,
     Usage,
     judge_usage,
     measured_by_plan,
+    once_per_plan,
     talk_calls,
 )
 from flows.night.preflight.estimated_cost import RoleRequests
@@ -22,10 +23,9 @@ from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.journal import Unfinished
+from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.storage.pending import WantedEpisode
 
-CHARACTERS_PER_TOKEN = 4
 _EPISODE_FIELDS = ("episode_id", "problem_id", "dialog_id", "row_digest", "sample", "seed")
 TOKENS_PER_ANSWER = 300
 TOKENS_PER_OBSERVATION = 400
@@ -49,7 +49,9 @@ def whole_calls(
         plan, subject_calls(plan, episode, None, talks), simulator_calls(plan, episode, None)
     )
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
-        yield judge_requests(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
+        yield judge_requests(
+            plan, rubric.name, _judgements(plan, rubric, _tokens_to_judge(plan, rubric, episode))
+        )
 
 
 def drift_calls(plan: RunPlan) -> Iterator[RoleRequests]:
@@ -60,15 +62,15 @@ def drift_calls(plan: RunPlan) -> Iterator[RoleRequests]:
 
 def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[RoleRequests]:
     """Yield the requests of the subject, then those of the simulator if there is one."""
-    yield RoleRequests("subject", plan.spec.subject, plan.request.model, subject)
-    if plan.spec.simulator is not None and plan.request.simulator is not None:
-        yield RoleRequests("simulator", plan.spec.simulator, plan.request.simulator, simulator)
+    calls = {"subject": subject, "simulator": simulator}
+    for model in plan.models:
+        if model.role in calls:
+            yield RoleRequests(model, calls[model.role])
 
 
 def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> RoleRequests:
     """Return the requests to the judge of a rubric."""
-    judge = plan.judges[rubric]
-    return RoleRequests("judge", judge.access.identity, judge.request, calls)
+    return RoleRequests(plan.judges[rubric], calls)
 
 
 def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
@@ -83,7 +85,13 @@ def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mappin
 
     rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
     coming = {
-        name: sum((_judgements_to_come(plan, rubric, episode) for episode in pending), Calls())
+        name: sum(
+            (
+                _judgements(plan, rubric, _tokens_to_judge(plan, rubric, episode))
+                for episode in pending
+            ),
+            Calls(),
+        )
         for name, rubric in rubrics.items()
     }
     jobs = pending_judgements(plan)
@@ -98,13 +106,8 @@ def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mappin
 
 
 def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
-    return sum(
-        (
-            _judgement(plan, rubric.name, _tokens_of(rubric.with_form(messages)))
-            for messages in rubric.drift
-        ),
-        Calls(),
-    )
+    shown = [_tokens_of(rubric.with_form(messages)) for messages in rubric.drift]
+    return _judgements(plan, rubric, shown)
 
 
 def _judgement(plan: RunPlan, rubric: str, assumed_tokens: float) -> Calls:
@@ -115,9 +118,8 @@ def _judgement(plan: RunPlan, rubric: str, assumed_tokens: float) -> Calls:
     )
 
 
-def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Calls:
-    """Return the judgements of a dialogue that is still to be played."""
-    shown = _tokens_to_judge(plan, rubric, episode)
+def _judgements(plan: RunPlan, rubric: Rubric, shown: Iterable[int]) -> Calls:
+    """Return the calls of judgements, given the assumed tokens of each."""
     return sum((_judgement(plan, rubric.name, tokens) for tokens in shown), Calls())
 
 
@@ -127,8 +129,8 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
     The benchmark writes the prompts of these judgements, as it does for a finished dialogue. They
     have no turns of a shared context.
     """
-    judging, judge = plan.benchmark.judging, plan.judges[rubric.name]
-    if judging is None or sends_nothing(judge.access.identity, judge.request):
+    judging = plan.benchmark.judging
+    if judging is None or sends_nothing(plan.judges[rubric.name]):
         return ()
     request = JudgeRequest(
         rubric=rubric.name,
@@ -181,11 +183,9 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
-    usual = (
-        due.usual
-        if measured is None or measured.answers is None
-        else max(1, round(measured.answers))
-    )
+    usual = due.usual
+    if measured is not None and measured.answers is not None:
+        usual = max(1, round(measured.answers))
     return due.rounds if usual is None else min(usual, due.rounds)
 
 
@@ -198,14 +198,6 @@ def _is_answer(step: Step) -> bool:
     return step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE
 
 
-def _n_messages(begun: Unfinished | None, role: Role) -> int:
-    return (
-        sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps)
-        if begun
-        else 0
-    )
-
-
 def subject_calls(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
 ) -> Calls:
@@ -214,7 +206,7 @@ def subject_calls(
     These are the requests for each round without an answer, and those that build the agent's memory
     of an earlier conversation.
     """
-    if sends_nothing(plan.spec.subject, plan.request.model):
+    if sends_nothing(plan.models[0]):
         return Calls()
     measured = measured_by_plan(plan)
     due = _scale_input(
@@ -232,8 +224,6 @@ def _assumed_subject(
 
     The dialogue or else the setting defines how much history a request contains.
     """
-    if sends_nothing(plan.spec.subject, plan.request.model):
-        return Calls()
     dialog = plan.dialog(episode)
     policy = (
         plan.benchmark.play.history(dialog, plan.options)
@@ -243,11 +233,8 @@ def _assumed_subject(
     texts = _user_texts(plan, episode)
     shown_answers, generated = _shown_answers(dialog, policy), _answered_rounds(plan, episode)
     done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
-    history, each, due = (
-        plan.context_length(dialog) // CHARACTERS_PER_TOKEN,
-        _answer_tokens(plan),
-        Calls(),
-    )
+    history = plan.context_length(dialog) // CHARACTERS_PER_TOKEN
+    each, due = _answer_tokens(plan), Calls()
     n, observed = _calls_per_turn(plan, len(generated))
     for n_before, turn in enumerate(sorted({*generated, *dialog.scripted_answers})):
         reply = _reply_tokens(plan, episode, holds_all=sees_none)
@@ -256,13 +243,9 @@ def _assumed_subject(
             within = n * (n - 1) // 2 * (each + observed) if observed else 0
             due += Calls(n, n * (history + new) + within, n * each)
         if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
-            answer_tokens = (
-                _tokens(shown_answers[turn])
-                if turn in shown_answers
-                else n * (each + observed)
-                if observed
-                else each
-            )
+            answer_tokens = n * (each + observed) if observed else each
+            if turn in shown_answers:
+                answer_tokens = _tokens(shown_answers[turn])
             is_shown = not n_before or policy is not HistoryPolicy.UPSTREAM_V0
             history += new + (answer_tokens if is_shown else 0)
     return due
@@ -296,9 +279,7 @@ def _scale_input(calls: Calls, ratio: float) -> Calls:
     return replace(calls, input_tokens=calls.input_tokens * ratio)
 
 
-_ratios: WeakKeyDictionary[RunPlan, dict[str, float]] = WeakKeyDictionary()
-
-
+@once_per_plan
 def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
     """Return measured input tokens divided by assumed ones, over all wanted dialogues.
 
@@ -311,15 +292,10 @@ def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
     """
     if usage is None or usage.input_tokens is None:
         return 1.0
-    ratios = _ratios.setdefault(plan, {})
-    if name not in ratios:
-        assumed = _assumed_in_all(plan, name)
-        ratios[name] = (
-            usage.input_tokens * assumed.calls / assumed.input_tokens
-            if assumed.input_tokens
-            else 1.0
-        )
-    return ratios[name]
+    assumed = _assumed_in_all(plan, name)
+    if not assumed.input_tokens:
+        return 1.0
+    return usage.input_tokens * assumed.calls / assumed.input_tokens
 
 
 def _assumed_in_all(plan: RunPlan, name: str) -> Calls:
@@ -371,16 +347,12 @@ def _assumed_simulator(
 ) -> Calls:
     """Return one call for each round, from the second on, that has not begun."""
     setting = plan.benchmark.setting(plan.spec.setting)
-    simulator, request = plan.spec.simulator, plan.request.simulator
-    if (
-        not setting.needs_simulator
-        or simulator is None
-        or request is None
-        or sends_nothing(simulator, request)
-    ):
+    simulator = next((model for model in plan.models if model.role == "simulator"), None)
+    if not setting.needs_simulator or simulator is None or sends_nothing(simulator):
         return Calls()
-    opened = max(1, _n_messages(begun, Role.USER))
-    due = max(0, _rounds(plan, episode) - opened)
+    steps = begun.steps if begun else ()
+    n_begun = sum(step.role is Role.USER and step.kind is StepKind.MESSAGE for step in steps)
+    due = max(0, _rounds(plan, episode) - max(1, n_begun))
     prompt_tokens = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
     problem = plan.problems[episode.problem_id]
     own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)

@@ -22,12 +22,12 @@ from flows.night.preflight.earlier_usage import (
 from flows.night.preflight.estimated_cost import estimated_costs, unknown_hours
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.language.endpoints.addresses import secret_variables
+from tasks.language.endpoints.request_parts import secret_variables
 from tasks.language.providers.contract import ServeRequest
 from tasks.language.providers.registry import PROVIDERS, provider_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 
 
 @dataclass(frozen=True)
@@ -90,22 +90,19 @@ class Estimate:
 def estimate(plan: RunPlan) -> Estimate:
     """Count the pending requests, excluding those whose answers the journal already contains."""
     pending = plan.pending()
-    journal = read_journal(plan.home.journal(plan.run_id), pending.ids.to_pylist())
+    unfinished = read_unfinished(plan.home.journal(plan.run_id), pending.ids.to_pylist())
     subject = simulator = Calls()
     talks = turns_to_build(plan, pending, known_talks(plan))
     for episode in pending:
-        begun = journal.get(episode.episode_id)
+        begun = unfinished.get(episode.episode_id)
         subject += subject_calls(plan, episode, begun, talks)
         simulator += simulator_calls(plan, episode, begun)
     judged, n_judged = judge_calls(plan, pending)
     judge = sum(judged.values(), Calls())
+    to_judges = (judge_requests(plan, rubric, calls) for rubric, calls in judged.items())
     costs = [
         *estimated_costs(plan, player_requests(plan, subject, simulator), len(pending)),
-        *estimated_costs(
-            plan,
-            (judge_requests(plan, rubric, calls) for rubric, calls in judged.items()),
-            n_judged,
-        ),
+        *estimated_costs(plan, to_judges, n_judged),
     ]
     measured = measured_by_plan(plan)
     return Estimate(
@@ -161,9 +158,10 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     players = [plan.spec.subject, plan.spec.simulator] if of_players else []
     needed = (*players, *(plan.judges[rubric].access.identity for rubric in of_judges))
     shown: Counter[str] = Counter()
-    for access, request in plan.models:
-        commands = PROVIDERS.load(access.identity.provider).serve_commands
-        if access.identity in needed and commands is not None:
+    for model in plan.models:
+        access, request = model.access, model.request
+        commands = PROVIDERS.load(model.identity.provider).serve_commands
+        if model.identity in needed and commands is not None:
             wanted = ServeRequest(access, request.serve, request.revision, plan.home.logs)
             shown |= Counter(commands(wanted))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
@@ -205,11 +203,7 @@ def _lacks_its_engine(model: ModelRequest) -> bool:
 
 
 def _with(request: EvaluationRequest, absent: dict[int, ModelRequest]) -> EvaluationRequest:
-    def replacement_of(model: ModelRequest) -> ModelRequest:
-        return absent.get(id(model), model)
-
-    simulator = replacement_of(request.simulator) if request.simulator else None
-    judges = {rubric: replacement_of(judge) for rubric, judge in request.judges.items()}
-    return request.model_copy(
-        update={"model": replacement_of(request.model), "simulator": simulator, "judges": judges}
-    )
+    roles = {"model": request.model, "simulator": request.simulator}
+    changed = {role: absent.get(id(model), model) for role, model in roles.items()}
+    judges = {rubric: absent.get(id(judge), judge) for rubric, judge in request.judges.items()}
+    return request.model_copy(update={**changed, "judges": judges})

@@ -9,11 +9,12 @@ built once, and all dialogues that follow the talk use it.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from schemas.dialog import Role
@@ -31,11 +32,31 @@ from tasks.storage.pending import WantedEpisode
 _MOST_EPISODES = 200
 _MOST_JUDGEMENTS = 2000
 _ENDED = (StopReason.FINISHED, StopReason.TURN_LIMIT)
-_CHARACTERS_PER_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
+"""Number that the estimate assumes where nothing was counted."""
 Origin = Literal["model", "setting", "benchmark"]
 """Property that earlier runs share with a run. `model` stands for model and setting."""
-_ORIGINS: tuple[Origin, ...] = ("model", "setting", "benchmark")
 T = TypeVar("T")
+Arguments = ParamSpec("Arguments")
+
+
+def once_per_plan(
+    function: Callable[Concatenate[RunPlan, Arguments], T],
+) -> Callable[Concatenate[RunPlan, Arguments], T]:
+    """Return the function with a cache of its results, by plan and further arguments.
+
+    A plan's results are dropped with the plan.
+    """
+    results: WeakKeyDictionary[RunPlan, dict[object, T]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def cached(plan: RunPlan, *args: Arguments.args, **keys: Arguments.kwargs) -> T:
+        of_plan, key = results.setdefault(plan, {}), (args, *keys.items())
+        if key not in of_plan:
+            of_plan[key] = function(plan, *args, **keys)
+        return of_plan[key]
+
+    return cached
 
 
 @dataclass(frozen=True)
@@ -89,39 +110,15 @@ class Measured:
     simulator: Usage | None
 
 
-_measured: WeakKeyDictionary[RunPlan, Measured | None] = WeakKeyDictionary()
-_judges: WeakKeyDictionary[RunPlan, dict[str, Usage | None]] = WeakKeyDictionary()
-_hours: WeakKeyDictionary[RunPlan, dict[tuple[str, ModelIdentity], float | None]] = (
-    WeakKeyDictionary()
-)
-
-
-def measured_by_plan(plan: RunPlan) -> Measured | None:
-    """Return the means for a run, or None without comparable dialogues.
-
-    The lake is read once per plan.
-    """
-    if plan not in _measured:
-        _measured[plan] = _means(*_played(plan))
-    return _measured[plan]
-
-
-def _nearest(items: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin, list[T]]:
+def _nearest(items: Sequence[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin, list[T]]:
     """Return the items of (item, model, setting) that have most in common with the run."""
-    by_origin: dict[Origin, list[T]] = {origin: [] for origin in _ORIGINS}
-    for thing, model, setting in items:
-        is_same = setting == plan.spec.setting
-        by_origin[
-            "model"
-            if is_same and model == plan.spec.label
-            else "setting"
-            if is_same
-            else "benchmark"
-        ].append(thing)
-    for origin, things in by_origin.items():
-        if things:
-            return origin, things
-    return "benchmark", []
+    spec = plan.spec
+    same = [(item, model) for item, model, setting in items if setting == spec.setting]
+    if own := [item for item, model in same if model == spec.label]:
+        return "model", own
+    if same:
+        return "setting", [item for item, _ in same]
+    return "benchmark", [item for item, *_ in items]
 
 
 def _played(plan: RunPlan) -> tuple[Origin, list[Episode]]:
@@ -149,33 +146,33 @@ def _newest_parts(plan: RunPlan, table: str) -> list[Path]:
     return sorted(parts, key=lambda part: part.stat().st_mtime_ns, reverse=True)
 
 
-def _means(origin: Origin, episodes: Sequence[Episode]) -> Measured | None:
+@once_per_plan
+def measured_by_plan(plan: RunPlan) -> Measured | None:
+    """Return the means for a run, or None without comparable dialogues.
+
+    The lake is read once per plan.
+    """
+    origin, episodes = _played(plan)
     answered = [[step for step in episode.steps if _is_answer(step)] for episode in episodes]
     answered = [steps for steps in answered if steps]
     if not answered:
         return None
     is_same = origin != "benchmark"
-    return Measured(
-        origin=origin,
-        answers=fmean(sum(step.kind is StepKind.MESSAGE for step in steps) for steps in answered)
-        if is_same
-        else None,
-        calls=fmean(sum(max(1, step.n_calls) for step in steps) for steps in answered)
-        if is_same
-        else None,
-        subject=_usage([step for steps in answered for step in steps], is_same),
-        simulator=_simulator_usage(episodes, is_same),
-    )
-
-
-def _simulator_usage(episodes: Sequence[Episode], is_same: bool) -> Usage | None:
-    answers = [
+    answers = fmean(sum(step.kind is StepKind.MESSAGE for step in steps) for steps in answered)
+    calls = fmean(sum(max(1, step.n_calls) for step in steps) for steps in answered)
+    replies = [
         step
         for episode in episodes
         for step in episode.steps
         if step.role is Role.USER and step.n_calls
     ]
-    return _usage(answers, is_same) if answers else None
+    return Measured(
+        origin=origin,
+        answers=answers if is_same else None,
+        calls=calls if is_same else None,
+        subject=_usage([step for steps in answered for step in steps], is_same),
+        simulator=_usage(replies, is_same) if replies else None,
+    )
 
 
 def _usage(steps: Sequence[Step], is_same: bool) -> Usage:
@@ -200,21 +197,15 @@ def _tokens(step: Step) -> int:
         return step.output_tokens
     return (
         len(step.content) + sum(len(call.arguments) for call in step.calls)
-    ) // _CHARACTERS_PER_TOKEN
+    ) // CHARACTERS_PER_TOKEN
 
 
+@once_per_plan
 def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
     """Return means over the newest judgements by a rubric, or None if there are none.
 
     Judgements of the run's own judge are preferred. The lake is read once per plan.
     """
-    by_rubric = _judges.setdefault(plan, {})
-    if rubric not in by_rubric:
-        by_rubric[rubric] = _judge_usage(plan, rubric)
-    return by_rubric[rubric]
-
-
-def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
     judge, usages = plan.judges[rubric].access.label, dict[str, tuple[bool, int, int]]()
     names = ["rubric", "judge", "judgement_id", "n_calls", "input_tokens", "output_tokens"]
     for part in _newest_parts(plan, "judge_verdicts"):
@@ -232,25 +223,17 @@ def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
         if len(usages) >= _MOST_JUDGEMENTS:
             break
     own = [usage for usage in usages.values() if usage[0]] or list(usages.values())
-    return (
-        Usage(fmean(n_input for _, n_input, _ in own), fmean(n_output for _, _, n_output in own))
-        if own
-        else None
-    )
+    if not own:
+        return None
+    return Usage(fmean(n_input for _, n_input, _ in own), fmean(n_output for _, _, n_output in own))
 
 
+@once_per_plan
 def usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
     """Return the hours per dialogue for which the server of a role's model usually runs.
 
     Return None if no earlier run shows it. The lake is read once per plan.
     """
-    by_role = _hours.setdefault(plan, {})
-    if (role, identity) not in by_role:
-        by_role[role, identity] = _usual_hours(plan, role, identity)
-    return by_role[role, identity]
-
-
-def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
     by_run: dict[tuple[str, str], list[ServedHours]] = {}
     for row in plan.lake.read("served_hours", ServedHours, benchmark=plan.spec.benchmark):
         if row.role == role:
@@ -260,20 +243,13 @@ def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | N
     usages: list[tuple[tuple[float, int], str, str]] = []
     for (model, run_id), rows in by_run.items():
         hours_of_rows = [row.hours for row in rows if row.hours is not None]
-        parts = plan.lake.parts(
-            "episodes", benchmark=plan.spec.benchmark, model=model, run_id=run_id
-        )
-        n_episodes = (
-            plan.lake.read_arrow("episodes", parts, ["episode_id"]).num_rows if parts else 0
-        )
+        keys = {"benchmark": plan.spec.benchmark, "model": model, "run_id": run_id}
+        parts = plan.lake.parts("episodes", **keys)
+        ids = plan.lake.read_arrow("episodes", parts, ["episode_id"]) if parts else ()
+        n_episodes = len(ids)
         if len(hours_of_rows) == len(rows) and n_episodes:
-            own = (
-                rows[0].model
-                if role == "subject"
-                else plan.spec.label
-                if rows[0].role_model == identity.label
-                else ""
-            )
+            is_same = rows[0].role_model == identity.label
+            own = rows[0].model if role == "subject" else plan.spec.label if is_same else ""
             usages.append(((sum(hours_of_rows), n_episodes), own, settings.get(run_id, "")))
     _, nearest = _nearest(usages, plan)
     return sum(hours for hours, _ in nearest) / sum(n for _, n in nearest) if nearest else None
@@ -306,10 +282,8 @@ def turns_to_build(
 
 def asks_about_talks(plan: RunPlan) -> bool:
     """Return True if the run's agent sends requests to build a memory of earlier conversations."""
-    return (
-        plan.spec.agent is not None
-        and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
-    )
+    agent = plan.spec.agent
+    return agent is not None and AGENTS.load(agent.name).calls_per_context_round > 0
 
 
 def known_talks(plan: RunPlan) -> Mapping[str, int]:
@@ -336,12 +310,9 @@ def talk_calls(
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:
         return Calls()
+    dialog = plan.dialog(episode)
     calls_per_round = AGENTS.load(plan.spec.agent.name).calls_per_context_round
-    tokens = (
-        plan.context_length(plan.dialog(episode))
-        * n_turns
-        // plan.dialog(episode).context_turns
-        // _CHARACTERS_PER_TOKEN
-    )
+    n_characters = plan.context_length(dialog) * n_turns // dialog.context_turns
+    tokens = n_characters // CHARACTERS_PER_TOKEN
     n = calls_per_round * math.ceil(n_turns / 2)
     return Calls(n, calls_per_round * tokens, n * each)

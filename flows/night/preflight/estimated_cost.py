@@ -1,24 +1,22 @@
 """Estimated cost of a run, for dry runs, checkpoints and subsamples."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flows.night.preflight.earlier_usage import Calls, usual_hours
 from flows.night.spending import stated_price
 from schemas.night.cost import RoleCost
 from schemas.run import ModelIdentity
-from tasks.planning.participants.models import hour_price_of
+from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
-from tasks.planning.request import ModelRequest
 
 
 @dataclass(frozen=True)
 class RoleRequests:
     """Requests of a role (subject, simulator, judge) to its model."""
 
-    role: str
-    identity: ModelIdentity
-    request: ModelRequest
+    model: PlannedModel
     calls: Calls
 
 
@@ -36,42 +34,27 @@ def estimated_costs(
     costs: list[tuple[RoleRequests, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
     for requests in role_requests:
-        is_first = (
-            requests.role,
-            requests.identity,
-        ) not in served  # Several rubrics share the hours of their judge.
-        hours = _hours(plan, requests, n_dialogues) if is_first else 0.0
-        served.add((requests.role, requests.identity))
-        price, by_hour = (
-            stated_price(plan, requests.identity, requests.request),
-            hour_price_of(plan, requests.identity, requests.request),
-        )
-        costs.append(
-            (
-                requests,
-                RoleCost(
-                    price,
-                    by_hour,
-                    requests.calls.input_tokens,
-                    requests.calls.output_tokens,
-                    hours=hours,
-                ),
-            )
-        )
+        model, calls = requests.model, requests.calls
+        # Several rubrics share the hours of their judge.
+        is_first = (model.role, model.identity) not in served
+        hours = _hours(plan, model, n_dialogues) if is_first else 0.0
+        served.add((model.role, model.identity))
+        cost = role_cost(plan.lake, model, (calls.input_tokens, calls.output_tokens, 0), hours)
+        costs.append((requests, replace(cost, price=stated_price(plan.lake, model))))
     return costs
 
 
-def _hours(plan: RunPlan, requests: RoleRequests, n_dialogues: int) -> float | None:
-    if not n_dialogues or not requests.request.is_served_here:
+def _hours(plan: RunPlan, model: PlannedModel, n_dialogues: int) -> float | None:
+    if not n_dialogues or not model.request.is_served_here:
         return 0.0
-    each = usual_hours(plan, requests.role, requests.identity)
+    each = usual_hours(plan, model.role, model.identity)
     return None if each is None else each * n_dialogues
 
 
 def unknown_hours(costs: Iterable[tuple[RoleRequests, RoleCost]]) -> tuple[str, ...]:
     """Return the models with a price per hour whose server time no earlier run measured."""
     unknown = (
-        requests.identity.label
+        requests.model.identity.label
         for requests, cost in costs
         if cost.usd_per_hour is not None and cost.hours is None
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from flows.night.preflight.shared_folder import require_shared_call_log
+from flows.night.preflight.checks import require_shared_call_log
 from flows.night.reporting.destinations import Notify
 from flows.orchestration.notification import knows_block
 from schemas.errors import ConfigError

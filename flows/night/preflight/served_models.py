@@ -64,17 +64,13 @@ def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
     The facts are those that the model's endpoint reported at the first use of the model, as text
     such as `base_url http://host/v1, owned_by vllm`. Models without stored facts are left out.
     """
-    stored = (
-        (model.role, _read(_path(plan.home, model.access.identity)))
-        for model in _role_models(plan)
-        if not model.is_stated
-    )
-    lines = (
-        (role, ", ".join(f"{name} {value}" for name, value in facts.items()))
-        for role, facts in stored
-        if facts
-    )
-    return tuple(dict.fromkeys(lines))
+    lines: dict[tuple[str, str], None] = {}
+    for model in _role_models(plan):
+        facts = None if model.is_stated else _read(_path(plan.home, model.access.identity))
+        if facts:
+            text = ", ".join(f"{name} {value}" for name, value in facts.items())
+            lines[model.role, text] = None
+    return tuple(lines)
 
 
 def differences(stored: Facts, current: Facts) -> tuple[str, ...]:
@@ -93,20 +89,12 @@ def differences(stored: Facts, current: Facts) -> tuple[str, ...]:
 
 
 def _role_models(plan: RunPlan) -> Iterator[_RoleModel]:
-    judges = [judge.access.identity for judge in plan.judges.values()]
-    for access, request in plan.models:
-        identity = access.identity
-        if PROVIDERS.load(identity.provider).facts is None:
-            continue
-        role = (
-            "judge"
-            if identity in judges
-            else "simulator"
-            if identity == plan.spec.simulator
-            else "subject"
-        )
-        role = "subject" if identity == plan.spec.subject else role
-        yield _RoleModel(role, access, request.revision is not None)
+    roles = {model.identity: model.role for model in plan.models}
+    roles[plan.spec.subject] = "subject"
+    for model in plan.models:
+        if PROVIDERS.load(model.identity.provider).facts is not None:
+            is_stated = model.request.revision is not None
+            yield _RoleModel(roles[model.identity], model.access, is_stated)
     embedder, request = plan.embedder, plan.request.embedder
     if embedder is not None and request is not None and embedder.identity.is_hosted:
         yield _RoleModel("embedder", client_access(embedder), request.revision is not None)

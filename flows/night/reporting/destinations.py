@@ -12,8 +12,7 @@ from urllib.request import Request, urlopen
 
 from pydantic import Field, model_validator
 
-from flows.night.reporting.events import EVENTS
-from flows.night.reporting.messages import Event, Message
+from flows.night.reporting.events import EVENTS, Event, Message
 from flows.orchestration.notification import send_by_block
 from schemas.base import Frozen
 from schemas.content_id import content_id

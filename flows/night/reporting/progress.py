@@ -9,8 +9,7 @@ from typing import Any
 
 from schemas.lake.records import utc_now
 from schemas.night.work import StageTime
-from tasks.driver.repeating import repeating
-from tasks.driver.signals import heed_signals
+from tasks.driver.signals import heed_signals, repeating
 
 _MINUTES_FROM_S = 100
 """Times shorter than this number of seconds are shown in seconds."""

@@ -1,6 +1,6 @@
-"""Record of an invocation's work on a run: the row of the run in the lake, and its report."""
+"""Records of an invocation: each run's row and report, and the rows of the night."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,16 +10,16 @@ from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.lake.packed_rows import PackedRows
-from schemas.lake.records import RunRecord, RunStatus, utc_now
+from schemas.lake.records import NightRecord, RunRecord, RunStatus, utc_now
+from schemas.night.budget import CapSpent
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
-from schemas.night.work import RunWork
+from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.score import Score
-from tasks.audit import AuditDone
+from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
-from tasks.driver.auditing import VerdictKey
 from tasks.driver.stage import StageResult
 from tasks.judge import Judged
 from tasks.planning.participants.models import (
@@ -43,10 +43,13 @@ from tasks.planning.reporting.report import (
     shared_fields,
     with_counts,
     withheld_because,
+    works,
 )
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
+from tasks.storage.home import Home
 from tasks.storage.ledger import Sum, read_sends, remove_sends
+from tasks.storage.parquet_store import Lake
 
 Ending = Literal["finished", "incomplete", "failed"]
 """How an invocation ended: its stages ended, a cap of the budget stopped it, or an error did."""
@@ -286,7 +289,7 @@ def _paid(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
 def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
     """Add the usage that the budget's ledger counted. It includes unfinished dialogues."""
     spent = work.spent
-    costs = (role_cost(plan, access.identity, request) for access, request in plan.models)
+    costs = (role_cost(plan.lake, model) for model in plan.models)
     has_prices = sum_usd(costs) is not None
     return done.model_copy(
         update={
@@ -336,3 +339,49 @@ def _write(plan: RunPlan, work: Work, report: RunReport) -> None:
         **shared_fields(report),
     )
     plan.lake.write_part("runs", [row], "0", **plan.keys)
+
+
+_NAMES = {"run_id", "title", "setting", "model"}
+"""Fields that both `RunReport` and `FailedRun` have."""
+
+
+def record_night(
+    home: Home,
+    night_id: str,
+    started: str,
+    reports: Sequence[RunReport],
+    budget: Sequence[CapSpent] = (),
+    times: Sequence[StageTime] = (),
+) -> None:
+    """Write a night's runs, the amount spent of each cap, and the stage times to the lake."""
+    row = NightRecord(
+        night_id=night_id,
+        started_at=started,
+        finished_at=utc_now(),
+        run_ids=tuple(report.run_id for report in reports if report.run_id),
+        n_published=sum(report.is_published for report in reports),
+        n_withheld=sum(report.status == "withheld" for report in reports),
+        work=works(reports),
+        budget=tuple(budget),
+    )
+    lake = Lake(home.lake)
+    lake.write_part("nights", [row], "0", night_id=night_id)
+    lake.write_part("stage_times", times, "0", night_id=night_id)
+    if failed := tuple(_failed(night_id, reports)):
+        lake.write_part("failed_runs", failed, "0", night_id=night_id)
+
+
+def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
+    for report in reports:
+        if report.status == "failed":
+            yield FailedRun(
+                night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES)
+            )
+
+
+def record_publication(home: Home, night_id: str, times: Sequence[StageTime]) -> None:
+    """Write how long the publication took.
+
+    A publication cannot contain its own duration, so the lake has a table for it.
+    """
+    Lake(home.lake).write_part("publication_times", times, "0", night_id=night_id)

@@ -34,13 +34,13 @@ from flows.night.spending import token_price
 from schemas.errors import ParleyError
 from schemas.night.serving import ServedHours
 from schemas.night.work import StageTime
-from tasks.driver.repeating import repeating
+from tasks.driver.signals import repeating
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.version import parley_version
 from tasks.storage.journaling.segments import SegmentReader, is_being_written
-from tasks.worker.call_log import DRIFT, JUDGE, SIMULATOR, SUBJECT
+from tasks.worker.call_log import DRIFT, JUDGE
 
 _LOOK_EVERY_S = 1.0
 _EXPORT_EVERY_MS = 10_000
@@ -220,23 +220,17 @@ class _Seat:
 
 def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
     """Yield (name, seat) for each model in one role of the run. Workers' logs use the name."""
-    seats = [(SUBJECT, SUBJECT, plan.subject, plan.request.model)]
-    if plan.simulator is not None and plan.request.simulator is not None:
-        seats.append((SIMULATOR, SIMULATOR, plan.simulator, plan.request.simulator))
+    seats = [(model.role, model.role, model) for model in plan.models if model.role != JUDGE]
     for rubric, judge in plan.judges.items():
-        seats += [
-            (f"{JUDGE} {rubric}", JUDGE, judge.access, judge.request),
-            (f"{DRIFT} {rubric}", "judge_drift", judge.access, judge.request),
-        ]
-    for seat, role, access, request in seats:
-        identity = access.identity
+        seats += [(f"{JUDGE} {rubric}", JUDGE, judge), (f"{DRIFT} {rubric}", "judge_drift", judge)]
+    for seat, role, model in seats:
         attributes = {
-            "parley.endpoint": _address(identity.provider, access.endpoint.base_url),
+            "parley.endpoint": _address(model.identity.provider, model.access.endpoint.base_url),
             "parley.role": role,
-            "parley.model": identity.label,
+            "parley.model": model.identity.label,
             "parley.setting": plan.request.benchmark.name,
         }
-        yield seat, _Seat(attributes, token_price(plan, identity, request), request.usd_per_hour)
+        yield seat, _Seat(attributes, token_price(plan.lake, model), model.request.usd_per_hour)
 
 
 def _address(provider: str, url: str | None) -> str:

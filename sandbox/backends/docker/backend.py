@@ -32,7 +32,7 @@ from sandbox.backends.docker.pool import WarmContainers
 from sandbox.backends.docker.pulling import digest_of
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
 from sandbox.host.file_archive import checked_name
-from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment
+from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment, placed
 from sandbox.host.resource_limits import bounds
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Ending, completed
@@ -259,7 +259,7 @@ class DockerSession:
         while True:
             container = self._container(limits)
             head = {
-                "argv": [_placed(item, container.python) for item in argv],
+                "argv": [placed(item, HARNESS_DIRECTORY, container.python) for item in argv],
                 "environment": self._environment(),
                 "report_variable": REPORT_VARIABLE,
                 "files": names,
@@ -354,16 +354,6 @@ class DockerSession:
         variables = clean_environment("/tmp", 0)
         image_variables: dict[str, Any] = dict(self._image.environment)
         return {**image_variables, **variables, "PATH": image_variables.get("PATH", _DEFAULT_PATH)}
-
-
-def _placed(item: str, python: str) -> str:
-    if item == "{python}":
-        return python
-    return (
-        f"{HARNESS_DIRECTORY}/{item.removeprefix('{harness}/')}"
-        if item.startswith("{harness}/")
-        else item
-    )
 
 
 def _completed(reply: Reply, limits: Limits) -> Completed:

@@ -12,6 +12,8 @@ import os
 import re
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -118,23 +120,28 @@ def copy_folder(api: Any, name: str, path: str, into: Path) -> None:
     Raises:
         SandboxUnavailable: the image, or its folder, is missing.
     """
-    with daemon_faults(f"copy {path} out of the image {name}"):
-        options = {
-            "labels": {OWNER: owner_label()},
-            "network_disabled": True,
-            "use_config_proxy": False,
-        }
-        container = api.create_container(name, ("/parley/none",), **options)["Id"]
-        try:
-            stream, _ = api.get_archive(container, f"{path}/.")
-            with tempfile.TemporaryFile() as packed:
-                for piece in stream:
-                    packed.write(piece)
-                packed.seek(0)
-                with tarfile.open(fileobj=packed) as tar:
-                    tar.extractall(into, filter=_plain)
-        finally:
-            remove(api, container)
+    doing = daemon_faults(f"copy {path} out of the image {name}")
+    with doing, _unstarted(api, name) as container:
+        stream, _ = api.get_archive(container, f"{path}/.")
+        with tempfile.TemporaryFile() as packed:
+            for piece in stream:
+                packed.write(piece)
+            packed.seek(0)
+            with tarfile.open(fileobj=packed) as tar:
+                tar.extractall(into, filter=_plain)
+
+
+@contextmanager
+def _unstarted(api: Any, image: str) -> Iterator[str]:
+    """Make a container that never runs, and remove it after the block."""
+    options = {"labels": {OWNER: owner_label()}, "network_disabled": True}
+    container = api.create_container(image, ("/parley/none",), use_config_proxy=False, **options)[
+        "Id"
+    ]
+    try:
+        yield container
+    finally:
+        remove(api, container)
 
 
 def _plain(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
@@ -162,22 +169,10 @@ def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
     The new image appears under its tag when it is complete.
     """
     with daemon_faults(f"add Parley's launcher to the image {base}"):
-        options = {
-            "labels": {OWNER: owner_label()},
-            "network_disabled": True,
-            "use_config_proxy": False,
-        }
-        container = api.create_container(base, ("/parley/none",), **options)["Id"]
-        try:
+        with _unstarted(api, base) as container:
             api.put_archive(container, "/", layer)
-            api.commit(
-                container,
-                repository=_REPOSITORY,
-                tag=tag,
-                changes=[f"LABEL {BASE}={base}", f'LABEL {OWNER}=""'],
-            )
-        finally:
-            remove(api, container)
+            labels = [f"LABEL {BASE}={base}", f'LABEL {OWNER}=""']
+            api.commit(container, repository=_REPOSITORY, tag=tag, changes=labels)
         return api.inspect_image(f"{_REPOSITORY}:{tag}")
 
 

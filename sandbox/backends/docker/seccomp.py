@@ -11,33 +11,12 @@ import functools
 import json
 from typing import Any
 
-from sandbox.host.seccomp import DENIED_CALLS, NEW_NAMESPACE_FLAGS
+from sandbox.host.seccomp import DENIED_CALLS, DENIED_WITH
 
-_DENIED_BY_DOCKER = (
-    *(
-        "create_module",
-        "get_kernel_syms",
-        "query_module",
-        "stime",
-        "sysfs",
-        "_sysctl",
-        "uselib",
-        "ustat",
-        "vm86old",
-    ),
-    *(
-        "get_mempolicy",
-        "set_mempolicy",
-        "set_mempolicy_home_node",
-        "mbind",
-        "migrate_pages",
-        "move_pages",
-    ),
-    *("listmount", "statmount", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"),
-)
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_LOW_32_BITS = 0xFFFFFFFF
-_NETLINK, _PACKET, _ALG, _VSOCK = 16, 17, 38, 40
+_OLD = "create_module get_kernel_syms query_module stime sysfs _sysctl uselib ustat vm86old"
+_PLACEMENT = "get_mempolicy set_mempolicy set_mempolicy_home_node mbind migrate_pages move_pages"
+_MODULES = "listmount statmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules"
+_DENIED_BY_DOCKER = tuple(f"{_OLD} {_PLACEMENT} {_MODULES}".split())
 
 
 @functools.cache
@@ -49,15 +28,7 @@ def profile() -> str:
     rules = [
         _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
         _denied(("clone3",), error=errno.ENOSYS),
-        *(_denied(("clone",), _masked(0, flag, flag)) for flag in NEW_NAMESPACE_FLAGS),
-        *(
-            _denied(("ioctl",), _masked(1, _LOW_32_BITS, request))
-            for request in (_TIOCSTI, _TIOCLINUX)
-        ),
-        *(
-            _denied(("socket",), _masked(0, _LOW_32_BITS, family))
-            for family in (_NETLINK, _PACKET, _ALG, _VSOCK)
-        ),
+        *(_denied((name,), _masked(*argument)) for name, *argument in DENIED_WITH),
         # Setting limits of other processes. Launcher and command have the same user, so a command
         # could end the launcher by a CPU limit.
         _denied(("prlimit64",), _other_than(0, 0)),

@@ -25,7 +25,7 @@ from sandbox.host.capacity import sandbox_fault
 from sandbox.host.file_archive import checked_name
 from sandbox.host.mount_tree import HARNESS_DIRECTORY
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
-from sandbox.host.resource_limits import MIB, bounds
+from sandbox.host.resource_limits import MIB, bounds, niceness
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import (
     Channels,
@@ -155,6 +155,7 @@ class ZygoteSession:
                 "environment": clean_environment("/tmp", REPORT_FD),
                 "files": {checked_name(name): content for name, content in (files or {}).items()},
                 "limits": bounds(limits),
+                "niceness": niceness(),
                 "tmp_bytes": limits.tmp_mb * MIB,
                 "keeps_directory": self._keep_files,
                 "uid": self._uid,

@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 import signal
 import socket
 import stat
@@ -231,6 +230,12 @@ def load_filter(program: tuple[Any, Any]) -> None:
     )
 
 
+def release_free_memory() -> None:
+    """Return the heap's free memory to the kernel if possible, so that forks copy less."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
+
+
 def use_huge_pages() -> None:
     """Move this process's own memory to huge pages, if the kernel supports that.
 
@@ -287,6 +292,8 @@ def _mode(path: str) -> int:
 def _remove(path: str) -> None:
     mode = _mode(path)
     if stat.S_ISDIR(mode):
+        import shutil
+
         shutil.rmtree(path)
     elif mode:
         os.unlink(path)

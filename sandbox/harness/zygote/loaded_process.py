@@ -175,6 +175,7 @@ def program(
         request = marshal.loads(read_field(answers))
         script, limits = scripts[request["argv"][0]], request["limits"]
         os.setsid()
+        os.nice(request["niceness"])
         isolation.die_first()
         isolation.enter(mounts, isolation.NEW_MOUNTS)
         isolation.enter(ipc, isolation.NEW_IPC)
@@ -206,7 +207,7 @@ def starter(
     Args:
         loaded: descriptor of the channel to the process with the libraries.
         namespaces: see `child_isolation.own_namespaces`.
-        request: request of the program: argv, environment, limits, uid.
+        request: request of the program: argv, environment, limits, niceness, uid.
     """
 
     def start(answers: int, questions: int, to_program: int) -> dict[str, Any]:

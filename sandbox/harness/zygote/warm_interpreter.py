@@ -13,7 +13,7 @@ import sys
 import traceback
 import types
 
-from child_isolation import use_huge_pages
+from child_isolation import release_free_memory, use_huge_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,24 +76,12 @@ def settle() -> None:
 
     The garbage collector of a fork then ignores the current objects, and does not write to them.
     """
+    os.environ.pop("PWD", None)  # bubblewrap sets it, and no run has it.
     gc.collect()
-    gather_names()
+    release_free_memory()
     gc.freeze()
     gc.disable()
     use_huge_pages()
-
-
-def gather_names() -> None:
-    """Store the names of loaded modules side by side in memory.
-
-    Each run iterates over all names, and would otherwise copy a memory page for every fourth name.
-    """
-    # These texts fill the free memory blocks into which the copied names would go otherwise.
-    filling = [bytes(size) for size in range(16, 128, 16) for _ in range(10_000)]
-    modules = {name.encode().decode(): module for name, module in sys.modules.items()}
-    sys.modules.clear()
-    sys.modules.update(modules)
-    del filling
 
 
 def address_space() -> int:
@@ -173,8 +161,9 @@ def as_interpreter(
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)
-    os.environ.clear()
-    os.environ.update(environment)
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
     sys.argv[:] = argv
     sys.modules["__main__"] = script
     seed_random_states()

@@ -177,6 +177,7 @@ def isolated(
         )
         request = marshal.loads(read_all(request_fd))
         os.setsid()
+        os.nice(request["niceness"])
         isolation.die_first()
         isolation.fresh_places(request["tmp_bytes"], request["keeps_directory"], shown)
         request |= {
@@ -226,7 +227,7 @@ def command(
         execute(argv, request["environment"], limits)
     program_request = {
         "argv": argv[first:],
-        **{name: request[name] for name in ("environment", "limits", "uid")},
+        **{name: request[name] for name in ("environment", "limits", "niceness", "uid")},
     }
     as_interpreter(script, argv[first:], request["environment"])
     isolation.show_memory_to_own_user()

@@ -20,9 +20,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
@@ -30,6 +29,9 @@ from schemas.errors import DataUnavailable, SourceUnreadable, UnknownName, Usage
 from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER, RESOURCE
 from tasks.benchmarks.results import Layout
 from tasks.datasets.git import fetch_commit
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 PYTEST = "pytest==7.4.0"
 """Version of pytest with which the tasks' tests were checked."""
@@ -292,14 +294,16 @@ def _requirement_lines(path: Path) -> list[str]:
     return [line for line in lines if line and line[0] not in "#-"]
 
 
-def _parse(text: str) -> Requirement | None:
+def _parse(text: str) -> "Requirement | None":
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         return Requirement(text)
     except InvalidRequirement:
         return None
 
 
-def _is_missing(requirement: Requirement) -> bool:
+def _is_missing(requirement: "Requirement") -> bool:
     environments = [{"extra": ""}, *({"extra": extra} for extra in _TEST_EXTRAS)]
     if requirement.marker is not None and not any(
         requirement.marker.evaluate(environment) for environment in environments

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import ToolCall
-from tasks.language.chat_model import UNREADABLE
+from tasks.language.chat_model import CUT_OFF, UNREADABLE, ChatRequest, Completion
+from tasks.language.endpoints.answer_text import AUTO, Thought, calls_in, without_reasoning
 from tasks.language.endpoints.wire import valid_unicode
 
 REFUSED = "content_filter"
@@ -292,3 +294,41 @@ def _string(value: Any) -> str | None:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def thought_of(answer: Answer, request: ChatRequest, profile: EndpointProfile) -> Thought:
+    """Return the answer's text without its reasoning. The request's tags override the profile's."""
+    if not request.sampling.omit_reasoning:
+        return Thought(answer.content)
+    tags = request.sampling.reasoning_tags
+    return without_reasoning(answer.content, profile.reasoning_tags if tags == AUTO else tags)
+
+
+def completion_of(
+    answer: Answer,
+    thought: Thought,
+    request: ChatRequest,
+    latency_s: float,
+    n_calls: int,
+    *,
+    as_text: bool,
+) -> Completion:
+    """Return the completion for an answer. If `as_text`, its text contains the tool calls."""
+    content, calls = (
+        calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
+    )
+    is_cut_off = thought.is_cut_off or (
+        answer.finish_reason == "length" and not content and not calls
+    )
+    return Completion(
+        content=content,
+        finish_reason=CUT_OFF if is_cut_off else answer.finish_reason,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        latency_s=latency_s,
+        served_model=answer.served_model,
+        n_calls=n_calls,
+        calls=calls,
+        reasoning="\n\n".join(filter(None, (answer.reasoning, thought.reasoning))),
+        reasoning_tokens=answer.reasoning_tokens,
+    )

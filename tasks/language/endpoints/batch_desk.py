@@ -11,13 +11,12 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import content_id
 from tasks.language.endpoints.batch_files import (
     Batch,
     BatchPolicy,
-    BatchTransport,
     Lines,
     missing_answer_fault,
     read_line,
@@ -26,6 +25,9 @@ from tasks.language.endpoints.batch_files import (
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.wire import json_bytes
 from tasks.storage.new_folder import replace_file
+
+if TYPE_CHECKING:
+    from tasks.language.endpoints.batch_model import BatchModel
 
 ENDPOINT = "/v1/chat/completions"
 METADATA = "parley_batch"
@@ -39,12 +41,16 @@ Its answers may not have reached the journal when the process was killed.
 
 
 class BatchDesk:
-    """Queue of requests for a batch endpoint. It belongs to one event loop."""
+    """Queue of requests for a batch endpoint. It belongs to one event loop.
+
+    Args:
+        model: Model at the endpoint, whose client sends requests and uploads.
+    """
 
     def __init__(
-        self, transport: BatchTransport, folder: Path, url: str, policy: BatchPolicy | None = None
+        self, model: "BatchModel", folder: Path, url: str, policy: BatchPolicy | None = None
     ) -> None:
-        self._transport, self._folder, self._url = transport, folder, url
+        self._model, self._folder, self._url = model, folder, url
         self._policy = policy or BatchPolicy()
         self._batches: dict[str, Batch] = {}
         """Key of a request -> batch that contains it."""
@@ -161,7 +167,7 @@ class BatchDesk:
             {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
             for key, body in bodies.items()
         )
-        uploaded = await self._transport.upload(
+        uploaded = await self._model.upload(
             f"{batch.name}.jsonl", b"".join(json_bytes(row) + b"\n" for row in rows)
         )
         if isinstance(uploaded, Fault):
@@ -170,7 +176,7 @@ class BatchDesk:
         # Written before the batch is created: if this process is killed in between, the next one
         # finds the batch by its name.
         self._keep(batch)
-        response = await self._transport.call(
+        response = await self._model.send(
             "/batches",
             {
                 "input_file_id": batch.file_id,
@@ -203,7 +209,7 @@ class BatchDesk:
         """
         wait_s, n_faults = self._policy.poll_s, 0
         while True:
-            answer = await self._transport.call(path)
+            answer = await self._model.send(path)
             n_faults += 1
             if (
                 not isinstance(answer, Fault)
@@ -263,7 +269,7 @@ class BatchDesk:
             self._results.pop(batch.name, None)
             return dict.fromkeys(batch.keys, error.fault)
         rest = missing_answer_fault(
-            state, lambda status, text: self._transport.refusal(status, text, {})
+            state, lambda status, text: self._model.refusal(status, text, {})
         )
         lines = {key: lines.get(key, rest) for key in batch.keys}
         batch.failed = [key for key, line in lines.items() if isinstance(line, Fault)]
@@ -309,7 +315,7 @@ class BatchDesk:
 
     def _line(self, row: Mapping[str, Any]) -> bytes | Fault:
         body = self._bodies.get(str(row["custom_id"]), {})
-        return read_line(row, lambda status, text: self._transport.refusal(status, text, body))
+        return read_line(row, lambda status, text: self._model.refusal(status, text, body))
 
     def _note(self, batch: Batch, state: Mapping[str, Any]) -> None:
         status, counts = str(state.get("status", batch.status)), state.get("request_counts") or {}

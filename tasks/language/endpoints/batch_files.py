@@ -4,28 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from schemas.run import ModelEndpoint
-from tasks.language.endpoints.addresses import endpoint_url
 from tasks.language.endpoints.faults import Fault
+from tasks.language.endpoints.request_parts import endpoint_url
 from tasks.language.endpoints.wire import json_bytes
-
-
-class BatchTransport(Protocol):
-    """HTTP transport for the requests of a `BatchDesk`."""
-
-    async def call(self, path: str, body: Mapping[str, Any] | None = None) -> bytes | Fault:
-        """POST the body to a path, or GET the path if there is no body."""
-        ...
-
-    async def upload(self, name: str, content: bytes) -> bytes | Fault:
-        """Upload a file with the purpose `batch`."""
-        ...
-
-    def refusal(self, status: int, text: str, body: Mapping[str, Any]) -> Fault:
-        """Return the fault of one rejected request."""
-        ...
 
 
 @dataclass(frozen=True)

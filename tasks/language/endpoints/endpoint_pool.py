@@ -19,9 +19,8 @@ from urllib.parse import urlencode, urlsplit
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError
 from tasks.language.access import CallPolicy
-from tasks.language.endpoints.addresses import OPENAI_URL
-from tasks.language.endpoints.concurrency import AdaptiveLimit
-from tasks.language.endpoints.outage import OutageWatch
+from tasks.language.endpoints.pacing import AdaptiveLimit, OutageWatch
+from tasks.language.endpoints.request_parts import OPENAI_URL
 from tasks.language.endpoints.wire import json_bytes
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from schemas.content_id import content_id
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
+from tasks.language.endpoints.answer_text import tag_names
 from tasks.language.endpoints.faults import Fault
-from tasks.language.endpoints.reasoning import tag_names
 
 FOLDER = "profiles"
 """Folder of profiles in this package and in the home: `<home>/profiles/NAME.yaml` adds NAME."""

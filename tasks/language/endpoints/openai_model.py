@@ -15,8 +15,21 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from tasks.language.access import ModelAccess
-from tasks.language.chat_model import ChatRequest, Completion
-from tasks.language.endpoints.addresses import (
+from tasks.language.chat_model import ChatRequest, Completion, OnSend, Send, ignore_send
+from tasks.language.endpoints.answer_text import Thought, with_tools_as_text
+from tasks.language.endpoints.answers import (
+    Answer,
+    ErrorInAnswer,
+    MalformedAnswer,
+    completion_of,
+    read_answer,
+    thought_of,
+)
+from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
+from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
+from tasks.language.endpoints.named_profiles import adapt
+from tasks.language.endpoints.pacing import OutageWatch
+from tasks.language.endpoints.request_parts import (
     endpoint_url,
     key_variable,
     resolve_headers,
@@ -24,16 +37,7 @@ from tasks.language.endpoints.addresses import (
     secrets_of,
     without,
 )
-from tasks.language.endpoints.answers import Answer, ErrorInAnswer, MalformedAnswer, read_answer
-from tasks.language.endpoints.completions import completion_of, thought_of
-from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
-from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
-from tasks.language.endpoints.named_profiles import adapt
-from tasks.language.endpoints.outage import OutageWatch
-from tasks.language.endpoints.reasoning import Thought
-from tasks.language.endpoints.tool_text import with_tools_as_text
 from tasks.language.endpoints.wire import is_plausible_name, observed, request_body
-from tasks.language.sends import OnSend, Send, ignore_send
 
 _REMEDIES = {
     "merged_messages": "The model's chat template rejects the native form of the messages."

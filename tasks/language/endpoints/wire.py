@@ -16,7 +16,7 @@ import orjson
 from schemas.endpoint_profile import EndpointProfile
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.endpoints.faults import Fault
-from tasks.language.endpoints.request_fields import fields_to_send, merged
+from tasks.language.endpoints.request_parts import fields_to_send, merged
 
 _NATIVE = EndpointProfile()
 

@@ -12,7 +12,7 @@ from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
-from tasks.language.endpoints.addresses import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
+from tasks.language.endpoints.request_parts import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
 from tasks.language.providers.contract import (
     ModelProvider,
     OpenSettings,
@@ -41,12 +41,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
             f"model {settings.text!r}: an address begins with http:// or https://; write"
             " openai:MODEL@http://HOST:PORT/v1"
         )
-    if url and settings.base_url and url.rstrip("/") != settings.base_url.rstrip("/"):
-        raise ConfigError(
-            f"model {settings.text!r}: base_url={settings.base_url!r} differs from {url!r}"
-            " after the @; remove one of the two"
-        )
-    address, query = _address(url or settings.base_url, settings.text)
+    address, query = _address(url, settings.text)
     identity = ModelIdentity(provider=NAME, name=name.strip(), revision=settings.unpinned)
     return ModelAccess(
         identity, ModelEndpoint(base_url=address, key_env=settings.key_env, query=query)
@@ -93,7 +88,7 @@ def open_endpoint(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     Its replicas share the concurrency evenly.
     """
     from tasks.language.endpoints.openai_model import OpenAIModel
-    from tasks.language.endpoints.sticky_model import StickyModel
+    from tasks.language.opening import StickyModel
     from tasks.language.prompt import PromptedModel
 
     endpoint, environ, on_send = access.endpoint, settings.environ, settings.on_send

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from tasks.language.servers.vllm_command import ServeCommand
+from tasks.language.servers.vllm_settings import ServeCommand
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SEGMENT = "/dev/shm/psm_"
@@ -222,16 +222,22 @@ def end_orphans(logs: Path) -> int:
     Returns:
         Number of ended processes.
     """
-    import psutil
-
-    orphans, logs = list[int](), logs.resolve()
+    writers, logs = list[int](), logs.resolve()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, psutil.Error):
+        with suppress(OSError):
             first, second = ((process / "fd" / number).readlink() for number in "12")
             if first == second and first.parent == logs and fnmatch(first.name, "vllm-*.log"):
-                writer = psutil.Process(int(process.name))
-                if not any(WATCHER in above.cmdline() for above in (writer, *writer.parents())):
-                    orphans.append(writer.pid)
+                writers.append(int(process.name))
+    if not writers:
+        return 0
+    import psutil
+
+    orphans = list[int]()
+    for pid in writers:
+        with suppress(psutil.Error):
+            writer = psutil.Process(pid)
+            if not any(WATCHER in above.cmdline() for above in (writer, *writer.parents())):
+                orphans.append(pid)
     shared = _shared_memory(orphans)
     _kill(orphans)
     for segment in shared:

@@ -1,15 +1,17 @@
-"""Table `models`: the models of a run, with their prices."""
+"""Models of a run: rows and prices, samplings, and the shares of their endpoints' concurrency."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
 from schemas.endpoint_profile import EndpointProfile
 from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
-from schemas.night.cost import Price, RoleCost
-from schemas.run import ModelIdentity, Sampling
+from schemas.night.cost import RoleCost
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.access import ModelAccess
+from tasks.planning.builds.build_plan import BuildPlan
+from tasks.planning.participants.choice import PlannedModel
 from tasks.planning.plan import RunPlan
-from tasks.planning.request import ModelRequest
+from tasks.storage.parquet_store import Lake
 
 BATCH_SHARE = 0.5
 """Share of the price that a request in a batch costs. The mart `costs` uses the same share."""
@@ -24,25 +26,18 @@ def keep_models(plan: RunPlan) -> bool:
         True if a row changed.
     """
     changed = False
-    for access, request in plan.models:
-        identity = access.identity
-        name = content_id(identity)
-        stored = {
-            part.stem.removeprefix("part-")
-            for part in plan.lake.parts("models", model=identity.label)
-        }
-        part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
-        before = plan.lake.read_part("models", ModelRecord, part)[0] if name in stored else None
-        row = _record(identity, request, before)
+    for model in plan.models:
+        before = _known_record(plan.lake, model.identity)
+        row = _record(model, before)
         if row != before:
-            plan.lake.write_part("models", [row], name, model=identity.label)
+            name = content_id(model.identity)
+            plan.lake.write_part("models", [row], name, model=model.identity.label)
             changed = True
     return changed
 
 
-def _record(
-    identity: ModelIdentity, request: ModelRequest, before: ModelRecord | None
-) -> ModelRecord:
+def _record(model: PlannedModel, before: ModelRecord | None) -> ModelRecord:
+    identity, request = model.identity, model.request
     prices = (request.usd_per_million_input, request.usd_per_million_output)
     if before is not None and prices == (None, None):
         prices = (before.usd_per_million_input, before.usd_per_million_output)
@@ -64,45 +59,31 @@ def _record(
     )
 
 
-def price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
-    """Return the price of a model's tokens, from the request or else from the lake.
-
-    Batches cost half. None if neither contains a price.
-    """
-    price_in, price_out = request.usd_per_million_input, request.usd_per_million_output
-    if price_in is price_out is None and (row := _known_record(plan, identity)):
-        price_in, price_out = row.usd_per_million_input, row.usd_per_million_output
-    if price_in is None or price_out is None:
-        return None
-    share = BATCH_SHARE if request.batch else 1.0
-    return price_in * share, price_out * share
-
-
-def hour_price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> float | None:
-    """Return the hourly price of the model's server, from the request or else from the lake."""
-    if request.usd_per_hour is not None or not request.is_served_here:
-        return request.usd_per_hour
-    row = _known_record(plan, identity)
-    return row.usd_per_hour if row else None
-
-
 def role_cost(
-    plan: RunPlan,
-    identity: ModelIdentity,
-    request: ModelRequest,
-    tokens: tuple[int, int, int] = (0, 0, 0),
+    lake: Lake,
+    model: PlannedModel,
+    tokens: tuple[float, float, int] = (0, 0, 0),
     hours: float | None = None,
 ) -> RoleCost:
-    """Return the cost of a role.
+    """Return the cost of a role, at the prices of its request or else of the lake.
+
+    Requests in batches cost half.
 
     Args:
-        plan: plan of the run.
-        identity: model of the role.
-        request: request of the model, which may state prices.
+        lake: lake with the prices that earlier runs stated.
+        model: model of the role.
         tokens: input tokens, output tokens, and number of answers whose tokens no endpoint counted.
         hours: hours of the model's server; None if unknown.
     """
-    price, by_hour = price_of(plan, identity, request), hour_price_of(plan, identity, request)
+    request, known = model.request, _known_record(lake, model.identity)
+    price_in, price_out = request.usd_per_million_input, request.usd_per_million_output
+    by_hour = request.usd_per_hour
+    if known is not None and price_in is price_out is None:
+        price_in, price_out = known.usd_per_million_input, known.usd_per_million_output
+    if known is not None and by_hour is None and request.is_served_here:
+        by_hour = known.usd_per_hour
+    share = BATCH_SHARE if request.batch else 1.0
+    price = None if price_in is None or price_out is None else (price_in * share, price_out * share)
     return RoleCost(price, by_hour, *tokens, hours=hours)
 
 
@@ -115,9 +96,9 @@ def batched_roles(plan: RunPlan) -> tuple[str, ...]:
     return (*subject, *sorted(judges))
 
 
-def _known_record(plan: RunPlan, identity: ModelIdentity) -> ModelRecord | None:
-    part = plan.lake.folder("models", model=identity.label) / f"part-{content_id(identity)}.parquet"
-    return plan.lake.read_part("models", ModelRecord, part)[0] if part.exists() else None
+def _known_record(lake: Lake, identity: ModelIdentity) -> ModelRecord | None:
+    part = lake.folder("models", model=identity.label) / f"part-{content_id(identity)}.parquet"
+    return lake.read_part("models", ModelRecord, part)[0] if part.exists() else None
 
 
 def join_profiles(
@@ -148,33 +129,60 @@ def recorded_profiles(
 
 def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
     """Return the sampling of each role that a model plays, within the bounds of the setting."""
-    return tuple(_samplings(plan))
-
-
-def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
     spec, setting = plan.spec, plan.benchmark.setting(plan.spec.setting)
     subject = setting.bounded(spec.sampling)
-    yield _row("subject", spec.subject, subject)
+    roles = [("subject", "", spec.subject, subject)]
     if spec.simulator is not None:
-        yield _row("simulator", spec.simulator, setting.simulated(spec.simulator_sampling, subject))
-    for judge in spec.judges:
-        yield _row("judge", judge.judge, judge.sampling, judge.rubric)
-
-
-def _row(
-    role: Literal["subject", "simulator", "judge"],
-    identity: ModelIdentity,
-    sampling: Sampling,
-    rubric: str = "",
-) -> RoleSampling:
-    return RoleSampling(
-        role=role,
-        rubric=rubric,
-        model=identity.label,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        max_tokens=sampling.max_tokens,
-        stop=sampling.stop,
-        request=sampling.request,
-        system_prompt=sampling.system_prompt,
+        simulated = setting.simulated(spec.simulator_sampling, subject)
+        roles.append(("simulator", "", spec.simulator, simulated))
+    roles += [("judge", judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+    shared = RoleSampling.model_fields.keys() & Sampling.model_fields.keys()
+    return tuple(
+        RoleSampling.model_validate(
+            {name: getattr(sampling, name) for name in shared}
+            | {"role": role, "rubric": rubric, "model": identity.label}
+        )
+        for role, rubric, identity, sampling in roles
     )
+
+
+Endpoint = tuple[str, str | None]
+"""Endpoint: (address, or the model's label if it has none; name of the key's variable)."""
+
+
+def endpoint_of(access: ModelAccess) -> Endpoint:
+    """Return the endpoint of a model. A model without an address has a separate endpoint."""
+    return access.endpoint.base_url or access.label, access.endpoint.key_env
+
+
+def endpoints_of(plan: RunPlan) -> frozenset[Endpoint]:
+    """Return the endpoints that a run's dialogues use. Runs with equal endpoints form a queue."""
+    players = (plan.subject, plan.simulator)
+    return frozenset(endpoint_of(access) for access in players if access is not None)
+
+
+def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
+    """Map each endpoint to its number of concurrent requests.
+
+    If several roles use one endpoint, the smallest number of their policies applies.
+    """
+    limits: dict[Endpoint, int] = {}
+    for model in plan.models:
+        name, limit = endpoint_of(model.access), model.access.policy.concurrency
+        limits[name] = min(limits.get(name, limit), limit)
+    return limits
+
+
+def access_in_worker(
+    plan: RunPlan | BuildPlan,
+    access: ModelAccess,
+    served: Mapping[ModelIdentity, ModelEndpoint],
+    workers: int,
+) -> ModelAccess:
+    """Return the access to a model of the plan for one of `workers` processes.
+
+    Args:
+        served: Endpoints of the models that this machine serves.
+    """
+    limit = concurrency_by_endpoint(plan)[endpoint_of(access)]
+    return access.at(served.get(access.identity)).limited(limit).shared_by(workers)

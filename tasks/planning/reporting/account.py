@@ -18,7 +18,7 @@ from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, digests_by_dialog, rerun_reasons
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.parquet_store import listing_again
 
 
@@ -107,7 +107,8 @@ def _is_answer(step: Step) -> bool:
 def begun_episodes(plan: RunPlan, pending: AbstractSet[str]) -> frozenset[str]:
     """Return the episodes, `pending` at the start, that have finished or have journaled steps."""
     still = set(plan.pending().ids.to_pylist())
-    return frozenset((pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys())
+    begun = read_unfinished(plan.home.journal(plan.run_id), still)
+    return frozenset((pending - still) | begun.keys())
 
 
 def with_episodes(
@@ -207,31 +208,20 @@ def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
     )
 
 
-def _role(step: dict[str, Any]) -> str:
-    return "simulator" if step["role"] == Role.USER.value else "subject"
-
-
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
     """Yield the cost of subject and simulator, if they answered."""
-    roles = (
-        ("subject", plan.spec.subject, plan.request.model),
-        ("simulator", plan.spec.simulator, plan.request.simulator),
-    )
-    for role, identity, request in roles:
-        own = [step for step in steps if _role(step) == role]
-        if own:
-            yield (
-                RoleCost(None)
-                if identity is None or request is None
-                else role_cost(plan, identity, request, _tokens(own))
-            )
+    models = {model.role: model for model in plan.models if model.role != "judge"}
+    for role, is_user in (("subject", False), ("simulator", True)):
+        if own := [step for step in steps if (step["role"] == Role.USER.value) == is_user]:
+            model = models.get(role)
+            yield role_cost(plan.lake, model, _tokens(own)) if model else RoleCost(None)
 
 
 def _judge_costs(plan: RunPlan, judgements: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
     """Yield the cost of each rubric's judge that answered."""
     for rubric, judge in plan.judges.items():
         if own := _judged_rows([row for row in judgements if row.rubric == rubric]):
-            yield role_cost(plan, judge.access.identity, judge.request, _tokens(own))
+            yield role_cost(plan.lake, judge, _tokens(own))
 
 
 def _judged_rows(judgements: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Report of a run's outcome, for commands and flows, and reasons to withhold a run."""
+"""Report of a run's outcome, reasons to withhold a run, and rows of its early decision."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,19 @@ from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunRecord, RunStatus
-from schemas.night.decision import ComparisonRule
+from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
 from schemas.score import Score, UnscoredReason
+from schemas.verdict import JudgeVerdict
+from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import account_at_start
+from tasks.planning.reporting.account import (
+    account_at_start,
+    empty_account,
+    with_episodes,
+    with_judgements,
+)
 from tasks.storage.home import Home
 
 
@@ -199,18 +206,15 @@ def finished_report(plan: RunPlan) -> RunReport:
     record = plan.record()
     if record is None:
         raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
+    work = account_at_start(plan, record).model_copy(update={"status": record.status})
     return RunReport(
         title=plan.request.title,
         status=record.status,
         episodes=record.n_episodes,
         audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
         n_quarantined=len(plan.staged.quarantined),
-        **shared_fields(record) | {"model_calls": 0, "work": _no_work(plan, record)},
+        **shared_fields(record) | {"model_calls": 0, "work": work},
     )
-
-
-def _no_work(plan: RunPlan, record: RunRecord) -> RunWork:
-    return account_at_start(plan, record).model_copy(update={"status": record.status})
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
@@ -237,7 +241,7 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
     ]
 
 
-_PART = "rule"
+_RULE_PART, _DECISIONS_PART = "rule", "decisions"
 
 
 def keep_comparison_rule(plan: RunPlan) -> bool:
@@ -267,5 +271,53 @@ def keep_comparison_rule(plan: RunPlan) -> bool:
     )
     if stored == [rule]:
         return False
-    plan.lake.write_part("comparison_rules", [rule], _PART, **plan.keys)
+    plan.lake.write_part("comparison_rules", [rule], _RULE_PART, **plan.keys)
     return True
+
+
+def decision_rows(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> tuple[Decision, ...]:
+    """Return a row for each metric of the run's decision rule.
+
+    Args:
+        plan: plan of the run.
+        evidence: evidence with the run's scores.
+        judged: judgements of the run, to estimate the cost of those that were not needed.
+    """
+    saved = _saved(plan, evidence, judged)
+    return tuple(evidence.decision(name).model_copy(update=saved) for name in evidence.metrics)
+
+
+def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
+    """Replace the run's stored decisions by `rows`. Without rows, remove them."""
+    if rows:
+        plan.lake.write_part("decisions", rows, _DECISIONS_PART, **plan.keys)
+    elif plan.lake.parts("decisions", **plan.keys):
+        plan.lake.keep_only("decisions", (), **plan.keys)
+
+
+def _saved(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> dict[str, float | None]:
+    """Estimate the calls, tokens and USD of the problems that were not played.
+
+    The estimate uses the means over the problems that were played.
+    """
+    asked_ids = set(plan.members.problem_ids)
+    n_saved = sum(problem not in asked_ids for problem in evidence.order)
+    if not asked_ids:
+        return {}
+    played = frozenset(plan.members.ids.to_pylist())
+    spent = with_episodes(empty_account(plan), plan, played, {}, 0)
+    if plan.judges:
+        spent = with_judgements(
+            spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0
+        )
+    each = n_saved / len(asked_ids)
+    tokens = None if spent.n_unknown_tokens else (spent.input_tokens + spent.output_tokens) * each
+    return {
+        "saved_calls": spent.model_calls * each,
+        "saved_tokens": tokens,
+        "saved_usd": None if spent.usd is None else spent.usd * each,
+    }

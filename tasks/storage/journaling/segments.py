@@ -12,11 +12,12 @@ import os
 import secrets
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 from pydantic import BaseModel
@@ -24,8 +25,38 @@ from pydantic import BaseModel
 from tasks.storage.home import naming_full_disk
 from warehouse.object_path import ObjectPath
 
+T = TypeVar("T")
+Row = Mapping[str, Any]
 _SUM = b'{"crc":"'
 _BODY_AT = len(_SUM) + len('01234567",')
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """Format in which one kind of answers is stored in segments.
+
+    By default, a row has the fields `key` and `answer`.
+    """
+
+    what: str
+    """Description of a row, which the error of a full disk shows."""
+    load: Callable[[Row], T]
+    """Converts a row to an answer. Raises KeyError, TypeError or ValueError for other rows."""
+    dump: Callable[[T], Row] = lambda answer: {"answer": answer}
+    """Converts an answer to the fields of a row that `dump_row` can write."""
+    load_old: Callable[[Row], Mapping[str, T]] | None = None
+    """Converts a row of the previous release to answers by key. Raises the errors of `load`."""
+    lasts: Callable[[T], bool] = lambda _: True
+    """Returns True if an answer should be stored."""
+
+    def read(self, row: Row) -> Mapping[str, T]:
+        """Return the answers in a row by key; empty if it has no answer of this kind."""
+        with suppress(KeyError, TypeError, ValueError):
+            if "key" in row:
+                return {row["key"]: self.load(row)}
+            if self.load_old is not None:
+                return self.load_old(row)
+        return {}
 
 
 class SegmentWriter:
@@ -44,12 +75,12 @@ class SegmentWriter:
         self._path: Path | None = None
         self._lock = threading.Lock()
 
-    def write(self, *rows: Mapping[str, object], hold: object = None) -> None:
+    def write(self, *rows: Mapping[str, object], lease: object = None) -> None:
         """Append rows in one write.
 
         Args:
             rows: rows to append.
-            hold: not used; see `ShippedSegments.write`.
+            lease: not used; see `ShippedSegments.write`.
 
         Raises:
             DiskFull: the disk is full. Earlier rows stay readable.

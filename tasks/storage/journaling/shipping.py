@@ -42,12 +42,12 @@ class ShippedSegments:
         self._thread: threading.Thread | None = None
         self._fault: ParleyError | None = None
 
-    def write(self, *rows: Mapping[str, object], hold: ShardLease | None = None) -> None:
+    def write(self, *rows: Mapping[str, object], lease: ShardLease | None = None) -> None:
         """Add rows to the open segment.
 
         Args:
             rows: rows to add.
-            hold: lease of the shard that the rows belong to.
+            lease: lease of the shard that the rows belong to.
 
         Raises:
             ServerUnavailable: earlier rows could not be uploaded.
@@ -56,7 +56,7 @@ class ShippedSegments:
         with self._lock:
             if self._fault is not None:
                 raise self._fault
-            self._rows.append((lines, hold))
+            self._rows.append((lines, lease))
             self._n_bytes += len(lines)
             if self._thread is None:
                 self._ends = False
@@ -78,10 +78,8 @@ class ShippedSegments:
             with self._lock:
                 rows, self._rows, self._n_bytes = self._rows, [], 0
             try:
-                held = {
-                    hold: _is_held(hold) for hold in {hold for _, hold in rows if hold is not None}
-                }
-                lines = [line for line, hold in rows if hold is None or held[hold]]
+                valid = {lease: lease is None or _is_valid(lease) for _, lease in rows}
+                lines = [line for line, lease in rows if valid[lease]]
                 if lines:
                     (self._folder / f"{self._name}-{self._n_shipped:06d}.jsonl").write_bytes(
                         b"".join(lines)
@@ -138,9 +136,9 @@ def open_segment(
     return SegmentWriter(folder, what, fsync=fsync)
 
 
-def _is_held(hold: ShardLease) -> bool:
+def _is_valid(lease: ShardLease) -> bool:
     try:
-        hold.check()
+        lease.check()
     except LeaseLost:
         return False
     return True

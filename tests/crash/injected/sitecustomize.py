@@ -119,15 +119,15 @@ def _server():
         return None
 
 
-def _wrap_journal(module, kills):
-    append = module.JournalWriter.append
+def _wrap_dialogue_calls(module, kills):
+    add = module.EpisodeCalls.add
 
-    def wrapped(self, episode_id, attempt, at, steps, *more):
-        append(self, episode_id, attempt, at, steps, *more)
-        if len(steps) <= 2 and steps[-1].role == "assistant":
+    def wrapped(self, step, **keys):
+        add(self, step, **keys)
+        if step.role == "assistant":
             kills.reach("between turns")
 
-    module.JournalWriter.append = wrapped
+    module.EpisodeCalls.add = wrapped
 
 
 def _wrap_lake(module, kills):
@@ -191,7 +191,7 @@ def _wrap_board(module, kills):
 
 WRAPPERS = {
     "flows.night.reporting.progress": _wrap_board,
-    "tasks.storage.journaling.journal": _wrap_journal,
+    "tasks.storage.journaling.dialogue_calls": _wrap_dialogue_calls,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,
     "sandbox.backends.zygote.process": _wrap_zygote,

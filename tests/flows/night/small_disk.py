@@ -53,7 +53,7 @@ def part_of(wanted):
 MOMENTS = {
     "stage": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "_write_part", part_of("dialogs"))),
     "shard": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "_write_part", part_of("episodes"))),
-    "journal": ("tasks.storage.journaling.journal", lambda m: before(m.JournalWriter, "append", lambda *_: True)),
+    "journal": ("tasks.storage.paid_calls", lambda m: before(m.Calls, "put", lambda *_, **__: True)),
     "publish": ("warehouse.lake", lambda m: before(m, "list_lake", lambda _: True)),
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.night.preflight.shared_folder import (
+from flows.night.preflight.checks import (
     require_budget_is_counted,
     require_trees_are_met,
     store_secrets,

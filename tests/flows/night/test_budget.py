@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flows.evaluate_model import evaluate_model
-from flows.night.serving import Serving
+from flows.night.serving import ServerHours
 from flows.night.session import Session
 from flows.night.spending import require_prices
 from flows.orchestration.settings import changed_environment, client_settings
@@ -341,7 +341,7 @@ def test_the_hours_of_a_killed_night_are_unknown_and_not_0(
     asked = request(ModelRequest(spec="vllm:tests/subject", revision="1", gpus=1, usd_per_hour=1))
     server.models = ("tests/subject",)
     plan = plan_run(asked, Home(evaluated.home))
-    Serving("20260101T000000-dead").take(plan, [plan.spec.subject])
+    ServerHours("20260101T000000-dead").take(plan, [plan.spec.subject])
     assert evaluated(asked, None).status == "finished"
     publish_to_warehouse(Home(evaluated.home))
     assert query(evaluated.home, "select server_hours, gpu_hours, usd_hourly from costs")[1] == [

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.preflight import canary
-from flows.night.preflight.canary import require_live_canary
+from flows.night.preflight import checks
+from flows.night.preflight.checks import require_live_canary
 from sandbox.canary.release import Canary
 from schemas.errors import NightVoid, SandboxUnavailable, UnknownName
 from tests.flows.drivers import ROOT
@@ -68,7 +68,7 @@ def test_a_sandbox_that_holds_says_so() -> None:
 
 def test_a_cheat_that_passes_voids_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        canary, "release_canary", lambda _: Canary(10, 4, passed=("forge: a cheat",), failed=())
+        checks, "release_canary", lambda _: Canary(10, 4, passed=("forge: a cheat",), failed=())
     )
     with pytest.raises(NightVoid, match="attacks that passed: forge: a cheat") as caught:
         require_live_canary(["bubblewrap"])

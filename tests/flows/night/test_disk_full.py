@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.night.small_disk import SmallDisk, small_disk
 from tests.flows.parley_command import SAMPLE, Done
@@ -43,7 +43,7 @@ def assert_named(done: Done, disk: SmallDisk, *what: str) -> None:
 def kept_turns(disk: SmallDisk) -> int:
     """Answers in the journal."""
     folders = list((disk.seen / "journal").glob("*"))
-    found = read_journal(folders[0]).values() if folders else ()
+    found = read_unfinished(folders[0]).values() if folders else ()
     return sum(step.role == "assistant" for unfinished in found for step in unfinished.steps)
 
 

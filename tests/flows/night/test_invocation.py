@@ -10,11 +10,13 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.storage.home import Home
 
 
-@pytest.mark.parametrize(("asked", "limit", "started"), [(2, 1, 1), (2, 2, 2), (3, None, 3)])
-def test_a_run_starts_no_more_workers_than_it_has_episodes(
-    home: Path, asked: int, limit: int | None, started: int
+@pytest.mark.parametrize(
+    ("asked", "samples", "started"), [(3, 1, 1), (1, 3, 1), (2, 2, 1), (2, 3, 2), (3, 5, 3)]
+)
+def test_a_run_starts_a_worker_for_each_16_episodes(
+    home: Path, asked: int, samples: int, started: int
 ) -> None:
-    sample = BenchmarkRequest(name="codeif.static", dataset_version="sample", limit=limit)
+    sample = BenchmarkRequest(name="codeif.static", dataset_version="sample", samples=samples)
     request = EvaluationRequest(
         model=ModelRequest(spec="control:gold"), benchmark=sample, workers=asked
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.preflight.missing_packages import require_packages
+from flows.night.preflight.checks import require_packages
 from sandbox import registry as sandboxes
 from sandbox.registry import SANDBOXES
 from schemas.errors import ConfigError

@@ -12,11 +12,11 @@ from socket import create_server, socket
 
 import pytest
 
+from flows.night.server_queue import machine_devices
 from flows.night.session import Session
 from schemas.errors import ModelUnavailable
 from schemas.night.serving import ServedHours
 from schemas.run import ModelEndpoint
-from tasks.driver.gpus import machine_devices
 from tasks.language.access import ModelAccess
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.plan import RunPlan, plan_run

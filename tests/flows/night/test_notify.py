@@ -11,9 +11,13 @@ import yaml
 
 from flows.night.config import read_config
 from flows.night.reporting.destinations import Notify, send
-from flows.night.reporting.failures import reported_runs
-from flows.night.reporting.messages import Line, Message, packed
-from flows.night.reporting.notifications import report_crash, report_runs, reporting_failure
+from flows.night.reporting.events import Line, Message, packed
+from flows.night.reporting.notifications import (
+    report_crash,
+    report_runs,
+    reported_runs,
+    reporting_failure,
+)
 from schemas.errors import ConfigError, InfraError, RunsFailed
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home

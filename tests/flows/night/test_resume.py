@@ -62,7 +62,7 @@ def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journal
 
 
 def test_a_concurrency_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
-    with model_server(latency_s=0.05) as server:
+    with model_server(latency_s=0.02) as server:
         arguments = (
             *SAMPLE,
             "--model",
@@ -75,6 +75,8 @@ def test_a_concurrency_smaller_than_the_number_of_workers_is_kept(served_home: P
             "2",
             "--limit",
             "3",
+            "--samples",
+            "6",
         )
         assert parley(served_home, *arguments, "--json").json()["owed"] == 0
         assert server.max_in_flight == 1

@@ -11,10 +11,17 @@ from types import SimpleNamespace
 import pytest
 
 from flows.night import server_queue
-from flows.night.server_queue import KEEP_IDLE_S, SETTLE_S, Claim, Server, ServerQueue
+from flows.night.server_queue import (
+    KEEP_IDLE_S,
+    SETTLE_S,
+    Claim,
+    Demand,
+    Server,
+    ServerQueue,
+    demand_of,
+)
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.driver.gpus import Demand, demand_of
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.request import ModelRequest
 

@@ -24,7 +24,7 @@ SEEDS = (0, 7)
 """Two runs of each model."""
 
 
-def write_night(folder: Path, *servers: ModelServer, **more: Any) -> Path:
+def write_night(folder: Path, *servers: ModelServer, samples: int = 1, **more: Any) -> Path:
     """A night of one model on each server, in two settings that differ by their seeds."""
     config: dict[str, Any] = {
         "workers": 1,
@@ -34,7 +34,8 @@ def write_night(folder: Path, *servers: ModelServer, **more: Any) -> Path:
             for n, server in enumerate(servers)
         ],
         "benchmarks": [
-            {"name": "codeif.static", "dataset_version": "sample", "seed": seed} for seed in SEEDS
+            {"name": "codeif.static", "dataset_version": "sample", "seed": seed, "samples": samples}
+            for seed in SEEDS
         ],
     }
     path = folder / "night.yaml"
@@ -124,8 +125,8 @@ def test_an_endpoint_that_is_gone_fails_its_own_runs_alone(
 def test_a_concurrency_smaller_than_the_number_of_workers_is_kept_by_all_runs_together(
     served_home: Path, tmp_path: Path
 ) -> None:
-    with model_server(latency_s=0.05) as server:
-        config = write_night(tmp_path, server, concurrency=1, workers=2)
+    with model_server(latency_s=0.01) as server:
+        config = write_night(tmp_path, server, samples=3, concurrency=1, workers=2)
         done = parley(served_home, "nightly", "--config", config, "--json")
         assert (done.code, server.max_in_flight) == (0, 1), done.err
 

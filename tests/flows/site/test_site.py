@@ -342,7 +342,7 @@ def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side
             )
 
         rows.rows = with_comparisons  # pyright: ignore[reportAttributeAccessIssue]
-        named = {one["name"]: one["n_changed"] for one in write_comparisons(tmp_path, rows, ())}
+        named = {one["name"]: one["n_changed"] for one in write_comparisons(tmp_path, rows, (), {})}
         earlier = f"{lake.alpha_2.run_id[:12]}-{old[:12]}"
         latest = f"{old[:12]}-{new[:12]}"
         assert named[earlier] is None
@@ -352,7 +352,7 @@ def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side
         page = (tmp_path / "compared" / f"{earlier}.html").read_text(encoding="utf-8")
         assert "<td>m</td>" in page
         assert f"--compare {lake.alpha_2.run_id[:12]}:{old[:12]}" in page
-        asked = write_comparisons(tmp_path, rows, [(lake.alpha_2.run_id, old)])
+        asked = write_comparisons(tmp_path, rows, [(lake.alpha_2.run_id, old)], {})
         assert {one["name"]: one["n_changed"] for one in asked}[earlier]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.reporting.night_record import record_night
+from flows.night.reporting.run_record import record_night
 from flows.text.night import show_night
 from schemas.night.work import StageTime
 from tasks.planning.reporting.report import RunReport

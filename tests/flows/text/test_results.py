@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from flows.text.result_table import distinct_names, markdown_table, print_table, result_tables
+from flows.text.result_table import (
+    distinct_names,
+    print_table,
+    result_markdown_table,
+    result_tables,
+)
 from flows.text.results import print_rows
 from tasks.benchmarks.registry import BENCHMARKS
 
@@ -156,7 +161,7 @@ def test_markdown_has_all_metrics_by_name_and_one_row_a_run() -> None:
     records = [record(setting, metric, 0.5) for setting in LIVE for metric in ("mrr", "recall")]
     records += [record(LIVE[0], "pass_at_1_upstream", None, **NONE, n_unscored=4)]
     (table,) = result_tables(records)
-    head, _, first, second, _ = markdown_table(table).splitlines()
+    head, _, first, second, _ = result_markdown_table(table).splitlines()
     assert head == "| setting | data | model | sandbox | mrr | recall | pass_at_1_upstream |"
     assert first.endswith(
         "| 0.500 (0.250…0.750), n=4, 0 unscored | 0.500 (0.250…0.750), n=4, 0 unscored | –, "

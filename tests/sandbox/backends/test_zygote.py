@@ -17,6 +17,7 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.conformance import CASES, Case
 from sandbox.host.python_environment import package_folders
+from sandbox.host.resource_limits import low_priority
 from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
@@ -63,6 +64,16 @@ def test_recursion_goes_as_deep_as_in_a_fresh_interpreter(
     }
     assert len(details) == 1
     assert "Exception: 99" in details.pop()
+
+
+def test_a_program_of_low_priority_gives_way_in_every_sandbox(
+    zygote: ZygoteSandbox, bubblewrap: BubblewrapSandbox
+):
+    code, tests = "import os\ndef f(): return os.nice(0)", ("assert f() == 19",)
+    for sandbox in (zygote, ZygoteSandbox(), bubblewrap):
+        with low_priority():
+            assert run_function_tests(sandbox, code, tests, LIMITS).outcome is Outcome.PASSED
+        assert run_function_tests(sandbox, code, tests, LIMITS).outcome is Outcome.FAILED
 
 
 def test_runs_share_one_zygote_and_nothing_else(zygote: ZygoteSandbox):

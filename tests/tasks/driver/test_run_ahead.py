@@ -1,5 +1,5 @@
-"""Programs of finished episodes run while others are being played, where processors idle; nothing
-else changes.
+"""Programs of finished episodes run at low priority while others are being played; nothing else
+changes.
 """
 
 import time
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sandbox.backends.unisolated import UnisolatedSandbox
+from sandbox.host.resource_limits import niceness
 from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from schemas.lake.rows import from_arrow
@@ -20,9 +21,7 @@ from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import ahead as driver_ahead
-from tasks.driver import execution
 from tasks.driver.execution import RunAhead, episode_groups
-from tasks.driver.idle_cores import IdleCores
 from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
@@ -34,6 +33,7 @@ from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tests.faults.nights import local_client
+from tests.tasks.worker import coding_rounds
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
 SAMPLES = 8
@@ -50,16 +50,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
-    monkeypatch.setattr(driver_ahead, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(execution, "LOOK_EVERY_S", 0.01)
-
-
-def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    class Meter:
-        def since_last(self) -> float:
-            return share
-
-    monkeypatch.setattr(execution, "IdleCores", Meter)
+    monkeypatch.setattr(driver_ahead, "_LOOK_EVERY_S", 0.01)
 
 
 def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:
@@ -99,9 +90,8 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 
 def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
-    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+    home: Path, client: Any
 ) -> None:
-    with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
     context = replace(context_for(plan, workers=1, cores=2), concurrency=1)
     first, second = episode_groups(plan)
@@ -131,7 +121,6 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
 def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(
     home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
     _, second = episode_groups(plan)
 
@@ -149,40 +138,6 @@ def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(
     assert (len(outcomes), set(outcomes.values())) == (SAMPLES * 4, {Outcome.FAILED})
 
 
-def test_where_no_processor_idles_the_next_stage_does_everything(
-    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_idle(monkeypatch, 0.0)
-    plan = plan_of(home)
-    context = context_for(plan, workers=1, cores=2)
-    assert run_stage(ConverseStage(plan, context, client)).n_run == 0
-    assert not parts(plan)
-    done, outcomes = executed(plan, context, client)
-    assert done.n_run == N_GROUPS
-    assert len(outcomes) == SAMPLES * 4
-
-
-def test_nothing_is_saved_up_while_no_shard_waits(
-    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the first dialogues end all processors idle: programs would then begin all at once,
-    beside the dialogues.
-    """
-    looks: list[float] = []
-
-    class Meter:
-        def since_last(self) -> float:
-            looks.append(1.0)
-            return 1.0
-
-    monkeypatch.setattr(execution, "IdleCores", Meter)
-    plan = plan_of(home)
-    context = context_for(plan, workers=1, cores=2)
-    with RunAhead(plan, context, client, plan.pending().ids.to_pylist()) as ahead:
-        wait_for(lambda: len(looks) > 2 * ahead.most, "nobody looked")
-        assert ahead._allowed == 0
-
-
 class Broken(UnisolatedSandbox):
     """A sandbox that cannot run anything."""
 
@@ -196,7 +151,6 @@ class Broken(UnisolatedSandbox):
 def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_says_so(
     home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_idle(monkeypatch, 1.0)
     monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     plan = plan_of(home, "broken", samples=4 * SAMPLES)
     context = replace(context_for(plan, workers=1, cores=1), concurrency=1)
@@ -218,9 +172,8 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
 
 
 def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
-    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+    home: Path, client: Any
 ) -> None:
-    with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
     pending, groups = plan.pending(), episode_groups(plan)
@@ -236,8 +189,28 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     assert {verdict.episode_id for verdict in verdicts} == set(groups[1])
 
 
+class Starved(UnisolatedSandbox):
+    """A sandbox whose programs of low priority wait for a processor beyond their limit."""
+
+    def fingerprint(self) -> str:
+        return "starved"
+
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Any:
+        wall_s = 2.0 if niceness() else limits.wall_s
+        return super().session(limits.model_copy(update={"wall_s": wall_s}), keep_files=keep_files)
+
+
 @pytest.mark.slow
-def test_the_meter_tells_no_more_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    meter = IdleCores()
-    time.sleep(0.5)
-    assert 0.0 <= meter.since_last() <= 1.5  # the kernel counts in ticks
+def test_a_program_that_ran_out_of_time_beside_dialogues_runs_again_in_the_next_stage(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "import os, time\nwhile os.nice(0) == 19:\n    time.sleep(0.1)\ndef solve(x):\n    return x + 1"
+    monkeypatch.setitem(coding_rounds.ANSWERS, "wrong at first", (waits,))
+    monkeypatch.setitem(SANDBOXES.built_in, "starved", f"{__name__}:Starved")
+    plan = plan_of(home, "starved", samples=1)
+    context = context_for(plan, workers=1, cores=2)
+    conversed = run_stage(ConverseStage(plan, context, client))
+    assert (conversed.n_run, parts(plan)) == (3, set())  # A timeout is not reused.
+    done, outcomes = executed(plan, context, client)
+    assert done.n_run == 2
+    assert sorted(outcomes.values()) == [Outcome.FAILED] * 2 + [Outcome.PASSED] * 2

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError
-from tasks.planning.participants.concurrency import concurrency_by_endpoint
-from tasks.planning.participants.models import batched_roles, price_of
+from tasks.planning.participants.models import batched_roles, concurrency_by_endpoint, role_cost
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
@@ -51,7 +50,7 @@ def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None
         str(place.batches),
         None,
     )
-    prices = [price_of(one, one.spec.subject, one.request.model) for one in (slow, fast)]
+    prices = [role_cost(one.lake, one.models[0]).price for one in (slow, fast)]
     assert prices == [(1.0, 4.0), (2.0, 8.0)]
     assert (batched_roles(slow), batched_roles(fast)) == (("subject",), ())
     assert [*concurrency_by_endpoint(slow).values()] == [50_000]

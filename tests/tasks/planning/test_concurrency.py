@@ -7,7 +7,7 @@ import pytest
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for
 from tasks.driver.judging import judge_context
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
+from tasks.planning.participants.models import concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

@@ -7,7 +7,7 @@ import pytest
 from schemas.errors import ConfigError
 from schemas.run import EmbedderIdentity, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Setting
-from tasks.planning.participants.embedders import choose_embedder
+from tasks.planning.participants.choice import choose_embedder
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, key_names
 from tests.tasks.benchmarks.smallest import BENCHMARK
 

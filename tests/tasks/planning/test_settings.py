@@ -23,8 +23,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import digests_by_dialog, rows_of
 from tasks.storage.home import Home
-from tasks.storage.journaling.journal import JournalWriter
-from tests.tasks.storage.test_journal import steps
+from tests.tasks.storage.test_dialogue_calls import append, steps
 from tests.tasks.worker.coding_rounds import ANSWERS, BENCHMARK, MODULE, N_ROUNDS, NAME, RIGHT
 
 PRICED = ModelRequest(spec="control:gold", usd_per_million_input=1.0, usd_per_million_output=2.0)
@@ -171,9 +170,7 @@ def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path)
 
 def test_a_dry_run_leaves_out_what_the_journal_holds(tmp_path: Path) -> None:
     pending = plan(tmp_path, "live[model]", DEAR, limit=1)
-    JournalWriter(pending.home.journal(pending.run_id)).append(
-        pending.wanted[0].episode_id, 1, 0, steps(2)
-    )
+    append(pending.home.journal(pending.run_id), pending.wanted[0].episode_id, 1, steps(2))
     assert (estimate(pending).calls, estimate(pending).simulator_calls) == (
         N_ROUNDS - 2,
         N_ROUNDS - 2,

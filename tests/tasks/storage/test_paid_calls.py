@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from schemas.errors import DiskFull
 from tasks.judging.judgement import Judgement
 from tasks.storage.journaling import segments
-from tasks.storage.journaling.segments import read_segments
-from tasks.storage.paid_calls import Calls, Form, read_calls
+from tasks.storage.journaling.segments import Form, read_segments
+from tasks.storage.paid_calls import Calls, read_calls
 from tasks.worker.judge_shard import JUDGEMENTS
 from tests.own_files import ROOT
 

@@ -15,11 +15,13 @@ from schemas.errors import ServerUnavailable
 from schemas.lake.records import RunEpisode
 from tasks.storage.home import Home, find_home
 from tasks.storage.journaling import shipping
-from tasks.storage.journaling.journal import JournalWriter, read_journal
+from tasks.storage.journaling.dialogue_calls import DIALOGUE_CALLS, read_unfinished
 from tasks.storage.journaling.leases import LeaseLost, lease_shard, shard_attempt
 from tasks.storage.journaling.segments import read_segments, remove_segments
 from tasks.storage.journaling.shipping import ShippedSegments
+from tasks.storage.paid_calls import Calls
 from tasks.storage.parquet_store import Lake
+from tests.tasks.storage.test_dialogue_calls import player
 from tests.tasks.storage.test_parquet_store import KEYS, row
 from warehouse.lake import list_lake, read_part
 from warehouse.object_path import ObjectPath, object_store
@@ -97,20 +99,21 @@ def test_steps_are_shipped_within_seconds_and_at_the_end(
     home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "SHIP_EVERY_S", 0.05)
-    journal = JournalWriter(home.journal("r"))
-    journal.append("e", 1, 0, [step(1)])
+    calls = Calls(home.journal("r"), DIALOGUE_CALLS, remembers=False)
+    playing = player(calls, "e")
+    playing.add(step(1), is_paid=True)
     deadline = time.monotonic() + 30
-    while not read_journal(home.journal("r")):
+    while not read_unfinished(home.journal("r")):
         assert time.monotonic() < deadline, "nothing was shipped"
         time.sleep(0.01)
     monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
-    journal.append("e", 1, 1, [step(2)])
-    journal.close()
-    assert [kept.turn for kept in read_journal(home.journal("r"))["e"].steps] == [1, 2]
+    playing.add(step(2), is_paid=True)
+    calls.close()
+    assert [kept.turn for kept in read_unfinished(home.journal("r"))["e"].steps] == [1, 2]
     assert not any(thread.name == "parley-shipping" for thread in threading.enumerate())
-    journal.append("e", 1, 2, [step(3)])
-    journal.close()
-    assert len(read_journal(home.journal("r"))["e"].steps) == 3
+    playing.add(step(3), is_paid=True)
+    calls.close()
+    assert len(read_unfinished(home.journal("r"))["e"].steps) == 3
     remove_segments(home.journal("r"))
     assert not list(store.rglob("*.jsonl"))
 
@@ -145,8 +148,8 @@ def test_nothing_is_shipped_for_a_shard_that_was_lost(
     tries = home.tries("r")
     with shard_attempt(tries, "night-0"):
         lost, kept = (lease_shard(tries / "night-0", name, over=True) for name in ("x", "y"))
-        segments.write({"of": "lost"}, hold=lost)
-        segments.write({"of": "kept"}, hold=kept)
+        segments.write({"of": "lost"}, lease=lost)
+        segments.write({"of": "kept"}, lease=kept)
         lease_shard(tries / "night-0", "x", over=True)
         segments.close()
         with pytest.raises(LeaseLost):

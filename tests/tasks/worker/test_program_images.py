@@ -21,7 +21,7 @@ from tasks.dialogue.engine import Ending
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.worker.deciding import answers_of, decide, id_of
+from tasks.worker.execute_shard import answers_of, decide, id_of
 from tasks.worker.jobs import ExecuteItem
 from tests.tasks.benchmarks.ended_episode import ended_episode
 from tests.tasks.worker.coding_rounds import MODULE, NAME

@@ -136,17 +136,10 @@ def test_verdicts_are_those_of_the_dialogue_and_no_program_runs_twice(night: Nig
     assert night.executed.n_run == 0
 
 
-class BusyCores:
-    """Nothing runs ahead."""
-
-    def since_last(self) -> float:
-        return 0.0
-
-
 def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "IdleCores", BusyCores)
+    monkeypatch.setattr(execution.RunAhead, "begin", lambda *_: None)
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
     assert (told.conversed.n_run, told.executed.n_run) == (

@@ -56,7 +56,7 @@ def test_one_binary_score_a_problem_is_tested_by_mcnemar() -> None:
     # d = 1 1 -1 1 1 0, mean 1/2: squares 4 (1/4) + 9/4 + 1/4 = 7/2, variance 7/10, standard error
     # sqrt(7/60)
     assert found.mde == pytest.approx((1.959964 + 0.841621) * math.sqrt(7 / 60), abs=1e-5)
-    assert (found.low, found.high) == cluster_bootstrap([1, 1, -1, 1, 1, 0], list("abcdef"))
+    assert (found.ci_low, found.ci_high) == cluster_bootstrap([1, 1, -1, 1, 1, 0], list("abcdef"))
 
 
 def test_scores_of_one_problem_are_one_value_of_the_test_and_one_draw_of_the_interval() -> None:
@@ -72,7 +72,7 @@ def test_scores_of_one_problem_are_one_value_of_the_test_and_one_draw_of_the_int
     assert found.difference == pytest.approx(0.5)
     # sums less sizes times the mean: 2 - 1, 0 - 1, 1 - 1: squares 2; error sqrt(3/2 * 2) / 6
     assert found.mde == pytest.approx((1.959964 + 0.841621) * math.sqrt(3) / 6, abs=1e-5)
-    assert (found.low, found.high) == cluster_bootstrap([1, 1, 0, 0, 1, 0], list("aabbcc"))
+    assert (found.ci_low, found.ci_high) == cluster_bootstrap([1, 1, 0, 0, 1, 0], list("aabbcc"))
     assert paired(values[::-1], others[::-1], list("ccbbaa")) == found, (
         "the order of pairs does not matter"
     )
@@ -80,7 +80,7 @@ def test_scores_of_one_problem_are_one_value_of_the_test_and_one_draw_of_the_int
 
 def test_equal_runs_have_no_interval_no_detectable_effect_and_p_1() -> None:
     found = paired([1.0, 0.5], [1.0, 0.5], ["a", "b"])
-    assert (found.difference, found.p_value, found.low, found.high, found.mde) == (
+    assert (found.difference, found.p_value, found.ci_low, found.ci_high, found.mde) == (
         0.0,
         1.0,
         None,
@@ -91,7 +91,7 @@ def test_equal_runs_have_no_interval_no_detectable_effect_and_p_1() -> None:
 
 def test_a_single_problem_has_no_interval_and_nothing_shared_has_a_reason() -> None:
     alone = paired([1, 1], [0, 1], ["a", "a"])
-    assert (alone.difference, alone.low, alone.mde, alone.n_problems) == (0.5, None, None, 1)
+    assert (alone.difference, alone.ci_low, alone.mde, alone.n_problems) == (0.5, None, None, 1)
     assert paired([], [], []) == Paired(undefined_because=NOTHING_SHARED)
     with pytest.raises(ValueError, match="2 pairs and 1 problems"):
         paired([1, 1], [0, 1], ["a"])

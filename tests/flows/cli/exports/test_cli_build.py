@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.exports import building
+from flows.cli.exports import stored_run
 from flows.cli.exports.building import build
 from flows.text.listings import listing
 from schemas.episode import Episode
@@ -266,7 +266,7 @@ def test_a_build_that_fails_leaves_everything_as_it_was(
     if replace:
         told(home, out, run.run_id)
     before = names(tmp_path)
-    monkeypatch.setattr(building, "read_episodes", _torn)
+    monkeypatch.setattr(stored_run, "read_episodes", _torn)
     with pytest.raises(OSError, match="the disk went away"):
         told(home, out, run.run_id, replace=replace)
     assert names(tmp_path) == before

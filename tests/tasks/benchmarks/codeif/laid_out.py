@@ -15,9 +15,10 @@ from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.repository import LIMITS, RESOURCE, place_of
 from tasks.benchmarks.contract import Staged
+from tasks.dialogue.tools import WantedProgram
 from tasks.language.markdown_code import first_python_block
 from tasks.storage.home import Home
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import program_in_place
 
 VARIABLE = "CODEIF_REPOS"
 """Names a folder that `parley build codeif-repos` made."""
@@ -58,7 +59,9 @@ def judged(
     place, decides = place_of(problem, dialog, names)
     nodes = tuple(dict.fromkeys(node for of_one in decides.values() for node in of_one))
     resources = ((RESOURCE, str(folder())),)
-    program = program_in_place(resources, "pytest", first_python_block(answer), nodes, place)
+    program = program_in_place(
+        resources, WantedProgram("pytest", first_python_block(answer), nodes, place)
+    )
     cases = {case.name: case for case in run_tests(registry.load("zygote"), program, LIMITS).cases}
     return {name: [cases[node] for node in of_one] for name, of_one in decides.items()}
 

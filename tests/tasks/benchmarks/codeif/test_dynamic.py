@@ -21,8 +21,8 @@ from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.setting import CastRequest
 from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.dialogue.reviewed_subject import review_rounds
-from tasks.dialogue.tools import Place
-from tasks.worker.workspaces import program_in_place
+from tasks.dialogue.tools import Place, WantedProgram
+from tasks.worker.program_book import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, scores_of, verdicts_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 from tests.tasks.benchmarks.codeif.test_cast import Numbered
@@ -164,7 +164,7 @@ def test_a_project_that_is_away_for_a_moment_ends_the_dialogue_as_a_fault_that_i
         async def run(
             self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
         ) -> ProgramVerdict:
-            program_in_place((), kind, code, tests, place)
+            program_in_place((), WantedProgram(kind, code, tests, place))
             raise AssertionError("the project is there")
 
     bundled = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))

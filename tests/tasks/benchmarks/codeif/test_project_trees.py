@@ -19,10 +19,9 @@ from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.files.source_trees import tree_files
 from tasks.storage.home import Home
-from tasks.worker.deciding import answers_of, decide
+from tasks.worker.execute_shard import answers_of, decide
 from tasks.worker.jobs import ExecuteItem
-from tasks.worker.program_book import ProgramFacts
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import ProgramFacts, program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of
 from tests.tasks.benchmarks.codeif.test_repository import PROJECTS, sample, wanted
 
@@ -93,9 +92,7 @@ def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_ma
     one = wanted(staged.problems[0], staged.dialogs[0], "def parse_cents(text):\n    return 0")
 
     def program() -> object:
-        return program_in_place(
-            ((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place
-        )
+        return program_in_place(((RESOURCE, str(tmp_path / "projects")),), one)
 
     assert program() is not None
     tree_files.cache_clear()
@@ -104,7 +101,7 @@ def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_ma
     with pytest.raises(SandboxUnavailable, match="was there when the run was planned"):
         program()
     with pytest.raises(SandboxUnavailable, match="names no resource"):
-        program_in_place((), one.kind, one.code, one.tests, one.place)
+        program_in_place((), one)
     (tmp_path / "away").rename(project)
     assert program() is not None
     tree_files.cache_clear()
@@ -155,9 +152,7 @@ def test_packages_that_changed_after_planning_are_noticed_too(tmp_path: Path) ->
     packages = tmp_path / "projects" / "Sample" / "ledger" / PACKAGES_FOLDER
     (packages / "pytest-7.4.0.dist-info").rename(packages / "pytest-9.0.0.dist-info")
     with pytest.raises(SandboxUnavailable, match="changed since"):
-        program_in_place(
-            ((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place
-        )
+        program_in_place(((RESOURCE, str(tmp_path / "projects")),), one)
 
 
 def test_a_project_without_the_definition_is_told_before_anything_is_asked(tmp_path: Path) -> None:

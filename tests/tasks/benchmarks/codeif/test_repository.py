@@ -28,7 +28,7 @@ from tasks.benchmarks.contract import Staged
 from tasks.dialogue.tools import WantedProgram
 from tasks.planning.dataset import resolved_data
 from tasks.storage.home import Home
-from tasks.worker.workspaces import program_in_place
+from tasks.worker.program_book import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 
@@ -136,9 +136,7 @@ def test_contexts_are_cut_around_the_function_s_place_and_shared_by_their_sectio
 
 
 def ran(wanted: WantedProgram) -> ProgramVerdict:
-    program = program_in_place(
-        ((RESOURCE, str(PROJECTS)),), wanted.kind, wanted.code, wanted.tests, wanted.place
-    )
+    program = program_in_place(((RESOURCE, str(PROJECTS)),), wanted)
     assert wanted.place is not None
     assert wanted.place.limits is not None
     return run_tests(registry.load("zygote"), program, wanted.place.limits)
@@ -217,7 +215,7 @@ def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
     )
     one = wanted(problem, other, "x")
     with pytest.raises(Unscorable, match="parse_euros"):
-        program_in_place(((RESOURCE, str(PROJECTS)),), one.kind, one.code, one.tests, one.place)
+        program_in_place(((RESOURCE, str(PROJECTS)),), one)
 
 
 def test_a_resource_that_nobody_knows_or_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.exports.exporting import export_table
+from flows.cli.exports.exporting import find_export
 from schemas.errors import ConfigError, UnknownName, UsageError
 from tasks.benchmarks.convcode.exports import EXPORTS
 from tasks.storage.home import Home
@@ -275,12 +275,12 @@ def test_controls_are_in_the_main_table_only_where_they_are_named(ten: Path) -> 
     ] == [("control:gold", 1, None, None, True)]
     replayed = next(row["run_id"] for row in every if row["part"] == "static")
     with pytest.raises(UsageError, match="no rows of the runs"):
-        export_table(Home(ten), "convcode-main-table", (replayed,), ten / "x.csv")
+        find_export("convcode-main-table").write(Home(ten), (replayed,), ten / "x.csv")
 
 
 def test_an_empty_cell_is_empty_in_a_file_too(ten: Path, tmp_path: Path) -> None:
     out = tmp_path / "table.csv"
-    assert export_table(Home(ten), "convcode-main-table", (), out) == 5 * 6
+    assert find_export("convcode-main-table").write(Home(ten), (), out) == 5 * 6
     found = [
         row
         for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines())
@@ -295,7 +295,7 @@ def test_an_empty_cell_is_empty_in_a_file_too(ten: Path, tmp_path: Path) -> None
 def test_a_table_is_written_as_its_name_ends(home: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / "new" / f"curves{ending}"
     wanted = exported(home, "curves")
-    assert export_table(Home(home), "convcode-curves", (), out) == len(wanted)
+    assert find_export("convcode-curves").write(Home(home), (), out) == len(wanted)
     text = out.read_text(encoding="utf-8")
     if ending == ".csv":
         found = list(csv.DictReader(text.splitlines()))
@@ -312,18 +312,18 @@ def test_a_table_is_written_as_its_name_ends(home: Path, tmp_path: Path, ending:
 def test_what_cannot_be_exported_is_said(home: Path, tmp_path: Path) -> None:
     with pytest.raises(
         UnknownName,
-        match=r"'convcode-curve'; known: recording, .*convcode-curves, convcode-correlation",
+        match=r"'convcode-curve'; known: inspect, .*convcode-curves, convcode-correlation",
     ):
-        export_table(Home(home), "convcode-curve", (), tmp_path / "x.csv")
+        find_export("convcode-curve").write(Home(home), (), tmp_path / "x.csv")
     with pytest.raises(ConfigError, match=r"\.csv, \.json, \.jsonl"):
-        export_table(Home(home), "convcode-curves", (), tmp_path / "x.xlsx")
+        find_export("convcode-curves").write(Home(home), (), tmp_path / "x.xlsx")
     with pytest.raises(UsageError, match="no run 'abc'"):
-        export_table(Home(home), "convcode-curves", ("abc",), tmp_path / "x.csv")
+        find_export("convcode-curves").write(Home(home), ("abc",), tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for out in (tmp_path / "file" / "x.csv", tmp_path / f"{'x' * 300}.csv"):
         with pytest.raises(UsageError, match=r"\.csv: cannot be written"):
-            export_table(Home(home), "convcode-curves", (), out)
+            find_export("convcode-curves").write(Home(home), (), out)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tasks.language.endpoints.concurrency import AdaptiveLimit
+from tasks.language.endpoints.pacing import AdaptiveLimit
 
 
 def test_an_overload_halves_the_limit_once_for_all_requests_that_were_out() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.language.endpoints.request_fields import is_merged, merged
+from tasks.language.endpoints.request_parts import is_merged, merged
 
 
 def said(*pairs: tuple[str, str]) -> list[dict[str, Any]]:

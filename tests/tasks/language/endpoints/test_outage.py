@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.language.access import OutagePolicy
-from tasks.language.endpoints.outage import OutageWatch
+from tasks.language.endpoints.pacing import OutageWatch
 
 AT_ONCE = OutagePolicy(faults=3, silence_s=0.0, patience_s=60.0, pause_s=0.01, max_pause_s=0.02)
 URL = "http://127.0.0.1:9/v1"

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import UnknownName
 from tasks.language.chat_model import Completion
-from tasks.language.endpoints.reasoning import Thought, known_tags, without_reasoning
+from tasks.language.endpoints.answer_text import Thought, known_tags, without_reasoning
 from tests.fixtures.model_server import Reply, model_server
 from tests.tasks.language.requests import ask, complete
 

@@ -11,16 +11,16 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, Sampling
 from tasks.language.access import ModelAccess
-from tasks.language.endpoints.addresses import (
+from tasks.language.endpoints.answers import read_answer
+from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.request_parts import (
     check_headers,
+    check_request_fields,
     resolve_headers,
     secret_variables,
     secrets_of,
     without,
 )
-from tasks.language.endpoints.answers import read_answer
-from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.request_fields import check_request_fields
 from tasks.language.endpoints.wire import json_bytes, request_body
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.tasks.language.requests import MOCK, QUICK, ask, complete

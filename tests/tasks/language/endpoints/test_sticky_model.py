@@ -17,8 +17,7 @@ from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.sticky_model import StickyModel
-from tasks.language.opening import open_model
+from tasks.language.opening import StickyModel, open_model
 from tests.fixtures.vllm_program import Handler
 
 IDENTITY = ModelIdentity(provider="vllm", name="m", revision="1")

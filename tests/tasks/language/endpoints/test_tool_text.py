@@ -10,7 +10,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import ToolCall
 from tasks.language.chat_model import Message, ToolSpec
-from tasks.language.endpoints.tool_text import UNREADABLE, calls_in, with_tools_as_text
+from tasks.language.endpoints.answer_text import UNREADABLE, calls_in, with_tools_as_text
 from tests.tasks.language.requests import ask
 
 WRITE = ToolSpec(

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tasks.language.endpoints.faults import read_fault
-from tasks.language.endpoints.vendor_words import vendor_words
+from tasks.language.endpoints.faults import read_fault, vendor_words
 
 SENT = {
     "model": "m",
