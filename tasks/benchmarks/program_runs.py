@@ -1,10 +1,10 @@
 """Test programs of a benchmark and their requirements."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
@@ -139,14 +139,8 @@ class TestRun:
         return tuple(self.decides.items()) or ((self.instruction_id, ()),)
 
 
-class TestRuns(Protocol):
-    """Function that returns the test runs of an episode. It must be pure."""
-
-    __test__ = False  # not a pytest class
-
-    def __call__(
-        self, problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
-    ) -> Sequence[TestRun]: ...
+TestRuns = Callable[[Problem, Dialog, Episode, Options], Sequence[TestRun]]
+"""Function that returns the test runs of an episode. It must be pure."""
 
 
 @dataclass(frozen=True)

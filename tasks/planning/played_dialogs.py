@@ -45,7 +45,7 @@ class PlayedDialogs(Sequence[Dialog]):
 
         def played() -> Iterator[tuple[object, ...]]:
             for row, dialog in enumerate(staged):
-                if benchmark.data.plays(setting=setting, dialog=dialog):
+                if benchmark.data.plays(setting, dialog):
                     digests.append(dialog.digest_with_packages)
                     names = (dialog.problem_id, dialog.dialog_id)
                     yield row, dialog.row_digest, dialog.digest, *names, len(dialog.turns)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from schemas.base import Frozen
 from schemas.dialog import Role
@@ -320,17 +320,12 @@ def _quote(messages: tuple[Step, ...]) -> str:
     )
 
 
-# Both docstrings are part of the schema that the simulator sees. Do not change them.
-
-
 SEED = "dialogue_swebench personas 1"
 """Seed, hashed with each instance's id. Another seed requires another version of the benchmark."""
 
 
-class Personas(BaseModel):
+class Personas(Frozen):
     """Names and descriptions to draw from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     names: tuple[str, ...] = Field(min_length=1)
     descriptions: dict[str, str] = Field(min_length=1)
