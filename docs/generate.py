@@ -44,13 +44,11 @@ def sources() -> dict[str, str]:
         "CONTRIBUTING.md": "contributing.md",
     }
     for path in sorted((ROOT / TOPICS).glob("*.md")):
-        pages[f"{TOPICS}/{path.name}"] = (
-            path.name if path.stem == "tutorial" else f"how-to/{path.name}"
-        )
+        folder = "" if path.stem == "tutorial" else "how-to/"
+        pages[f"{TOPICS}/{path.name}"] = folder + path.name
     for path in sorted((ROOT / "tasks" / "benchmarks").glob("*/README.md")):
-        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = (
-            f"benchmarks/{path.parent.name}.md"
-        )
+        name = path.parent.name
+        pages[f"tasks/benchmarks/{name}/README.md"] = f"benchmarks/{name}.md"
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("README.md")):
             name = path.relative_to(ROOT).as_posix()
@@ -59,11 +57,8 @@ def sources() -> dict[str, str]:
     for path in sorted((ROOT / "docs").rglob("*")):
         if path.suffix in {".md", ".png"}:
             pages[path.relative_to(ROOT).as_posix()] = path.relative_to(ROOT / "docs").as_posix()
-    return (
-        pages
-        | {f"docs/{name}": name for name in (*generators(), "decisions/index.md")}
-        | {"docs/decisions": "decisions/index.md"}
-    )
+    made = {f"docs/{name}": name for name in (*generators(), "decisions/index.md")}
+    return pages | made | {"docs/decisions": "decisions/index.md"}
 
 
 def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> str:
@@ -90,9 +85,8 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
         link = posixpath.relpath(pages[path], posixpath.dirname(page) or ".")
         return f"{match['image']}[{match['text']}]({link}{'#' + anchor if anchor else ''})"
 
-    indented = re.sub(
-        r"^  (?=- )", "    ", text, flags=re.MULTILINE
-    )  # Python-Markdown nests a list only from four blanks
+    # Python-Markdown nests a list only from four blanks
+    indented = re.sub(r"^  (?=- )", "    ", text, flags=re.MULTILINE)
     return CODE_OR_LINK.sub(replaced, indented)
 
 
@@ -110,11 +104,8 @@ def decisions_page() -> str:
 
 
 def _title(text: str) -> str:
-    return (
-        next(line for line in text.splitlines() if line.startswith("# "))
-        .removeprefix("# ")
-        .replace("`", "")
-    )
+    title = next(line for line in text.splitlines() if line.startswith("# "))
+    return title.removeprefix("# ").replace("`", "")
 
 
 def site_pages() -> dict[str, str]:
@@ -125,11 +116,8 @@ def site_pages() -> dict[str, str]:
         for source, page in pages.items()
         if not source.startswith("docs/")
     }
-    return (
-        texts
-        | {page: make() for page, make in generators().items()}
-        | {"decisions/index.md": decisions_page()}
-    )
+    made = {page: make() for page, make in generators().items()}
+    return texts | made | {"decisions/index.md": decisions_page()}
 
 
 def on_config(config: Any) -> Any:

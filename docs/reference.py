@@ -62,26 +62,15 @@ def cli_page() -> str:
         context = command.context_class(command, info_name=name)
         usage = " ".join((name, *command.collect_usage_pieces(context)))
         records = [
-            record
+            (f"`{record[0]}`", _plain(record[1]))
             for p in command.params
             if not getattr(p, "hidden", False) and (record := p.get_help_record(context))
         ]
-        parts += [
-            f"## {name}",
-            f"```text\n{usage}\n```",
-            textwrap.dedent(command.help or "").replace("\b", "").strip(),
-        ]
-        if records:
-            parts.append(
-                table(
-                    ("argument or option", ""),
-                    ((f"`{form}`", _plain(text)) for form, text in records),
-                )
-            )
-    return (
-        "\n\n".join(parts)
-        + "\n\n`parley run` also has flags for the [keys of each role](role-keys.md).\n"
-    )
+        about = textwrap.dedent(command.help or "").replace("\b", "").strip()
+        parts += [f"## {name}", f"```text\n{usage}\n```", about]
+        parts += [table(("argument or option", ""), records)] if records else []
+    parts.append("`parley run` also has flags for the [keys of each role](role-keys.md).\n")
+    return "\n\n".join(parts)
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -120,21 +109,13 @@ def configuration_page() -> str:
         ),
     ]
     for model in _models(NightlyConfig, {}):
-        texts = field_texts(model)
+        texts = {name: _plain(text) for name, text in field_texts(model).items()}
         rows = [
-            (
-                f"`{name}`",
-                f"`{_type(field.annotation)}`",
-                _default(field),
-                _plain(texts.get(name, "")),
-            )
+            (f"`{name}`", f"`{_type(field.annotation)}`", _default(field), texts.get(name, ""))
             for name, field in model.model_fields.items()
         ]
-        parts += [
-            f"## {model.__name__}",
-            _first_line(inspect.getdoc(model)),
-            table(("field", "type", "default", ""), rows),
-        ]
+        about = _first_line(inspect.getdoc(model))
+        parts += [f"## {model.__name__}", about, table(("field", "type", "default", ""), rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -156,14 +137,11 @@ def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _type(annotation: Any) -> str:
-    text = (
-        annotation.__name__
-        if isinstance(annotation, type) and not get_args(annotation)
-        else str(annotation)
+    is_plain = isinstance(annotation, type) and not get_args(annotation)
+    text = re.sub(
+        r"\b(?:[a-z_]+\.)+(?=\w)", "", annotation.__name__ if is_plain else str(annotation)
     )
-    return (
-        re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
-    )
+    return text.replace(" | None", "").replace(", ...]", "…]")
 
 
 def _default(field: Any) -> str:
@@ -287,11 +265,9 @@ def warehouse_of_nothing() -> Iterator["DuckDBPyConnection"]:
 
 
 def _short(kind: str) -> str:
-    return (
-        kind
-        if len(kind) < 50
-        else kind.partition("(")[0] + "(…)" + ("[]" if kind.endswith("[]") else "")
-    )
+    if len(kind) < 50:
+        return kind
+    return kind.partition("(")[0] + "(…)" + ("[]" if kind.endswith("[]") else "")
 
 
 def metrics_page() -> str:
@@ -328,14 +304,10 @@ def exit_codes_page() -> str:
 
     codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
     meanings = [(f"**{code}**", _plain(text)) for code, text in codes]
-    kinds = [
-        kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(kind, errors.ParleyError)
-    ]
     rows = [
         (str(kind.exit_code), f"`{kind.__name__}`", _first_line(inspect.getdoc(kind)))
-        for kind in kinds
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.ParleyError)
     ]
     return (
         f"# Exit codes\n\n{table(('code', 'meaning'), meanings)}\n\n"

@@ -10,8 +10,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
 from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.builds.build_report import BuildReport, report_of
-from tasks.planning.builds.built_folder import require_place, write_built
+from tasks.planning.builds.built_folder import BuildReport, report_of, require_place, write_built
 from tasks.planning.request import BuildRequest
 from tasks.storage.home_records import note_reviewed
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from prefect import task
 
 from schemas.audit import (
     AUDIT_SAMPLE,
@@ -19,10 +18,9 @@ from schemas.audit import (
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.verdict import Outcome
-from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import item_of
 from tasks.driver.fan_out import even_shards
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.planning.plan import RunPlan
 from tasks.worker.audit_shard import audit_rows, audit_shard
 from tasks.worker.execute_shard import id_of, test_runs
@@ -168,15 +166,13 @@ class AuditDone(StageResult):
         return audit_counts(self.rows)
 
 
-@task(name="audit", task_run_name="audit {title}", **OPTIONS)
-def audit(stage: "AuditStage", title: str, on_result: OnResult = lambda _: None) -> AuditDone:
-    """Audit each program once, and write the run's `forgery_audit`. Stored audits are reused."""
-    return run_stage(stage, on_result)
-
-
 class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
-    """Stage `audit`. Its pending items are programs with a passed verdict that has no audit."""
+    """Stage `audit`. Its pending items are programs with a passed verdict that has no audit.
 
+    The stage writes `forgery_audit`. Each program is audited once.
+    """
+
+    name = "audit"
     run_shard = staticmethod(audit_shard)
 
     def __init__(

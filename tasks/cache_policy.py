@@ -7,9 +7,11 @@ check that the files exist. See decision 0006.
 
 from typing import Any
 
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import InfraError, ParleyError
+from tasks.driver.stage import ItemT, OnResult, ResultT, ShardT, Stage, run_stage
 
 THE_STORE_DECIDES = NO_CACHE
 RETRIES = 2
@@ -32,3 +34,21 @@ OPTIONS: dict[str, Any] = {
     "retry_condition_fn": is_worth_retrying,
 }
 """Arguments of `@task` for every Prefect task."""
+
+
+def run_stage_task(
+    stage: Stage[ItemT, ShardT, ResultT], title: str, on_result: OnResult = lambda _: None
+) -> ResultT:
+    """Run a stage as a Prefect task, which is named after the stage and the run.
+
+    Args:
+        stage: Stage to run.
+        title: Title of the run.
+        on_result: Called with the result of each shard.
+    """
+
+    @task(name=stage.name, task_run_name=lambda: f"{stage.name} {title}", **OPTIONS)
+    def run() -> ResultT:
+        return run_stage(stage, on_result)
+
+    return run()

@@ -9,18 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from prefect import task
 
 from sandbox.workspace.interface import image_of
 from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.execution import RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.language.access import ModelAccess
 from tasks.planning.participants.models import (
     access_in_worker,
@@ -50,20 +48,11 @@ class Conversed(StageResult):
     """Map each resumed episode to its stored steps, which are not requested again."""
 
 
-@task(name="converse", task_run_name="converse {title}", **OPTIONS)
-def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _: None) -> Conversed:
-    """Play the pending episodes, each at most three times after infra faults.
-
-    The journal is removed once Parquet holds all of it. If an attempt finishes no episode, the
-    endpoint is down and there is no further attempt. Type the command again to resume the run.
-    """
-    return run_stage(stage, on_result)
-
-
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
     """Stage `converse`. While dialogues are played, the programs of finished dialogues run.
 
-    The programs run on idle processors, or for an early decision.
+    The programs run on idle processors, or for an early decision. The journal is removed once
+    Parquet holds all of it.
 
     Args:
         deciding: Decides the comparison with the baseline early. Dialogues begin in its order, and
@@ -72,6 +61,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             another run may begin.
     """
 
+    name = "converse"
     asks_models = True
     run_shard = staticmethod(converse_shard)
 
@@ -84,11 +74,8 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         on_all_begun: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(plan, context, client, Conversed())
-        self._invocation, self._deciding, self._on_all_begun = (
-            context.invocation,
-            deciding,
-            on_all_begun,
-        )
+        self._invocation = context.invocation
+        self._deciding, self._on_all_begun = deciding, on_all_begun
         self._beside: RunAhead | DecideAhead | None = None
 
     def pending(self) -> WantedEpisodes:
@@ -202,12 +189,12 @@ class ConverseShards(LazyShards[ConverseShard]):
             range(len(ids)), key=lambda at: (-n_steps[at], ranks.get(ids[at], 0), -turns[at])
         )
         if order:
-            place, problems = (
-                {problem: number for number, problem in enumerate(order)},
-                pending.rows["problem_id"].to_pylist(),
-            )
+            place = {problem: number for number, problem in enumerate(order)}
+            problems = pending.rows["problem_id"].to_pylist()
             places.sort(key=lambda at: place.get(problems[at], 0))
-        size = _shard_size(plan, context, pending, n_workers, is_least=bool(order))
+        size = shard_size(
+            context.concurrency, len(ids), plan.n_rounds(pending), n_workers, is_least=bool(order)
+        )
         super().__init__(self._shard, dealt_shards(places, size, n_workers))
 
     def _shard(self, group: Sequence[int]) -> ConverseShard:
@@ -239,18 +226,6 @@ def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]
             ranks[episode.episode_id] = n_after[context_id]
             n_after[context_id] += 1
     return ranks
-
-
-def _shard_size(
-    plan: RunPlan,
-    context: RunContext,
-    pending: WantedEpisodes,
-    n_workers: int,
-    *,
-    is_least: bool = False,
-) -> int:
-    n_answers = plan.n_rounds(pending)
-    return shard_size(context.concurrency, len(pending), n_answers, n_workers, is_least=is_least)
 
 
 def settle(plan: RunPlan) -> None:

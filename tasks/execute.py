@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from prefect import task
-
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.lake.packed_rows import PackedRows
-from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import (
     existing_groups,
     item_of,
@@ -19,7 +16,7 @@ from tasks.driver.execution import (
     with_known_verdicts,
 )
 from tasks.driver.fan_out import LazyShards, even_shards
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.merging import replace_by_one
 from tasks.worker.execute_shard import execute_shard, test_runs
@@ -29,15 +26,13 @@ _GROUPS_AT_ONCE = 64
 """Number of groups whose episodes are in memory together."""
 
 
-@task(name="execute", task_run_name="execute {title}", **OPTIONS)
-def execute(stage: "ExecuteStage", title: str, on_result: OnResult = lambda _: None) -> StageResult:
-    """Get the verdict of every test run. Stored verdicts of an equal environment are reused."""
-    return run_stage(stage, on_result)
-
-
 class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
-    """Stage `execute`. Its pending items are the names of shards without a finished part."""
+    """Stage `execute`. Its pending items are the names of shards without a finished part.
 
+    Stored verdicts of an equal environment are reused.
+    """
+
+    name = "execute"
     run_shard = staticmethod(execute_shard)
 
     def __init__(

@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefect import task
-
 from schemas.content_id import content_id
 from schemas.lake.records import utc_now
 from schemas.run import RubricJudge
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict
-from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, fan_out
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
-from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
+from tasks.driver.stage import Stage, StageResult
 from tasks.judging.judgement import Judgement, values_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.plan import RunPlan
@@ -43,18 +40,11 @@ class Judged(StageResult):
     """One row per judgement that arrived in this invocation, with its cost."""
 
 
-@task(name="judge", task_run_name="judge {title}", **OPTIONS)
-def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None) -> Judged:
-    """Request every judgement that is not stored. Infra faults get at most three attempts.
+class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
+    """Stage `judge`. Its pending items are judgements that no run on the benchmark has stored.
 
     The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
     and runs need them.
-    """
-    return run_stage(stage, on_result)
-
-
-class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
-    """Stage `judge`. Its pending items are judgements that no run on the benchmark has stored.
 
     Args:
         reach: Prepares the judges, and returns their context with a Dask client. Called if
@@ -62,6 +52,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
     """
 
+    name = "judge"
     asks_models = True
     run_shard = staticmethod(judge_shard)
 
@@ -74,12 +65,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         budget_meter: BudgetMeter | None = None,
     ) -> None:
         super().__init__(plan, None, None, Judged(due=judgements.due(wanted)))
-        self._judgements, self._wanted, self._reach, self._budget_meter = (
-            judgements,
-            wanted,
-            reach,
-            budget_meter,
-        )
+        self._judgements, self._wanted = judgements, wanted
+        self._reach, self._budget_meter = reach, budget_meter
 
     def pending(self) -> list[JudgeJob]:
         pending = self._judgements.pending(self._wanted, self._judgements.known_judgements())
@@ -99,12 +86,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         }  # Some more shards than are in flight, so that no worker waits for the driver.
 
     def keep(self) -> None:
-        plan, result, judgements, before = (
-            self.plan,
-            self.result,
-            self._judgements.known_judgements(),
-            self._judgements.earlier.keys(),
-        )
+        plan, result = self.plan, self.result
+        judgements, before = self._judgements.known_judgements(), self._judgements.earlier.keys()
         if result.is_cut:
             result.n_new = len(judgements.keys() - before)
             return

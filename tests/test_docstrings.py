@@ -83,14 +83,14 @@ def test_every_module_class_and_public_function_says_what_it_is() -> None:
 
 def test_a_silent_method_is_found_unless_its_class_declares_who_describes_it() -> None:
     seat = ast.parse(
-        'class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...'
+        'class Participant(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...'
     )
     source = (
         '"Chairs."\nclass Stool:\n    "{}"\n    def speak(self): ...\n    def stop(self): ...\n  '
         "  def _lean(self): ..."
     )
     of_a_seat, of_none = (
-        ast.parse(source.format("See `rooms.Seat`.")),
+        ast.parse(source.format("See `rooms.Participant`.")),
         ast.parse(source.format("Low.")),
     )
     assert silent_parts("a.py", of_a_seat, classes([seat])) == ["a.py:5: Stool.stop"]

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from sandbox.host.python_environment import environment_folders
 from tasks.benchmarks.convcode.programs import MODULES
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.dialogue.agents.repository.outside.environment import installed_python
+from tasks.dialogue.agents.repository.outside.adapter import installed_python
 from tests.own_files import ROOT
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")

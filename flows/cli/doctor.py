@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import distributions
 from importlib.util import find_spec
 
+from flows.cli.calibrating import state_text
 from sandbox import registry
 from sandbox.host.resource_limits import describe_memory_bound
 from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
@@ -26,12 +27,8 @@ class Finding:
     detail: str
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> Iterator[Finding]:
     """Run all checks. The checks change nothing and leave no process running."""
-    return list(_findings(home))
-
-
-def _findings(home: Home) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
     yield _try("packages", _packages)
@@ -44,7 +41,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield from _environments()
     yield from _agents()
     yield Finding("memory limit", True, describe_memory_bound())
-    yield _try("calibration", lambda: _calibration(home))
+    yield _try("calibration", lambda: state_text(home, default))
     yield _try("benchmarks", _benchmarks)
     yield _try("home", lambda: _home(home))
     yield _try("warehouse", lambda: _warehouse(home))
@@ -88,15 +85,13 @@ def _environments() -> Iterator[Finding]:
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for version, name in benchmark.programs.environments.items():
             folders = benchmark.programs.package_folders(version)
-            n_packages = (
-                len({package.name for package in distributions(path=list(folders))})
-                if folders
-                else 0
-            )
-            missing = (
-                f"not installed. Run `make {name}`, or use `parley run --skip-missing-packages`"
-            )
-            detail = f"{n_packages} packages in {folders[0]}" if folders else missing
+            if folders:
+                names = {package.name for package in distributions(path=list(folders))}
+                detail = f"{len(names)} packages in {folders[0]}"
+            else:
+                detail = (
+                    f"not installed. Run `make {name}`, or use `parley run --skip-missing-packages`"
+                )
             yield Finding(f"packages of {benchmark.name}", True if folders else None, detail)
 
 
@@ -108,12 +103,6 @@ def _agents() -> Iterator[Finding]:
         if agent.check is not None:
             options = {option.name: option.default for option in agent.options}
             yield _try(f"agent {agent.name}", partial(agent.check, options), optional=True)
-
-
-def _calibration(home: Home) -> str:
-    from flows.cli.calibrating import state_text
-
-    return state_text(home, registry.default_name())
 
 
 def _benchmarks() -> str:
@@ -164,10 +153,8 @@ def _embedded() -> str:
 def _embedder() -> str:
     from tasks.language.model_spec import parse_embedder
 
-    return (
-        f"{parse_embedder('embedded:minilm').identity.label},"
-        f" {parse_embedder('bge-m3').identity.name}"
-    )
+    embedded, other = parse_embedder("embedded:minilm"), parse_embedder("bge-m3")
+    return f"{embedded.identity.label}, {other.identity.name}"
 
 
 def _docker() -> str:

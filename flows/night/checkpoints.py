@@ -11,16 +11,17 @@ from flows.night.preflight.notification_destinations import require_places
 from flows.night.reporting.notifications import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
-from tasks.checkpoints.evaluated import (
+from tasks.checkpoints.scan import (
+    Scan,
     finished_runs,
     is_known,
     known_checkpoints,
     left_behind,
     record_checkpoints,
+    scan_sources,
 )
-from tasks.checkpoints.scan import Scan, scan_sources
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.checkpoints.source import SourceCheckpoint
+from tasks.planning.dataset import DatasetCache
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home

@@ -23,7 +23,7 @@ from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import DatasetCache
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
@@ -40,7 +40,7 @@ from tasks.worker.collector import not_collecting
 if TYPE_CHECKING:
     from flows.night.reporting.destinations import Notify
     from flows.site.target import SiteTarget
-    from tasks.planning.builds.build_report import BuildReport
+    from tasks.planning.builds.built_folder import BuildReport
 
 
 @dataclass(frozen=True)

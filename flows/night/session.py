@@ -28,7 +28,7 @@ from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import DatasetCache
 from tasks.planning.participants.models import endpoints_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport

@@ -19,13 +19,14 @@ from schemas.lake.packed_rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
-from tasks.audit import AuditStage, audit, audited_passes, drawn_programs
-from tasks.converse import Conversed, ConverseStage, context_for, converse, settle
+from tasks.audit import AuditStage, audited_passes, drawn_programs
+from tasks.cache_policy import run_stage_task
+from tasks.converse import Conversed, ConverseStage, context_for, settle
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
-from tasks.execute import ExecuteStage, execute, expected_verdicts
-from tasks.judge import JudgeStage, ask_drift, judge
+from tasks.execute import ExecuteStage, expected_verdicts
+from tasks.judge import JudgeStage, ask_drift
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
@@ -132,7 +133,7 @@ class Stages:
                     if ahead:
                         ahead.take(result)
 
-            done = converse(
+            done = run_stage_task(
                 ConverseStage(plan, context, session.client(), deciding, on_all_begun),
                 self._title,
                 played,
@@ -199,7 +200,7 @@ class Stages:
             programs = ExecuteStage(
                 self._plan, self._context, self._session.client(), work.episodes
             )
-            work.executed = execute(
+            work.executed = run_stage_task(
                 programs, self._title, lambda result: progress.advance(result.n_items)
             )
         progress.done()
@@ -224,7 +225,9 @@ class Stages:
         progress = ProgressArtifact(self._title, "audit", len(items))
         work.to_audit = audited_passes(items)
         passes = AuditStage(plan, self._context, self._session.client(), items)
-        work.audited = audit(passes, self._title, lambda result: progress.advance(result.n_items))
+        work.audited = run_stage_task(
+            passes, self._title, lambda result: progress.advance(result.n_items)
+        )
         progress.done()
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
@@ -339,7 +342,9 @@ class Stages:
                 lambda: self._reach_judges(show_stage),
                 self._budget_meter,
             )
-            judged = judge(judging, self._title, lambda result: progress.advance(result.n_items))
+            judged = run_stage_task(
+                judging, self._title, lambda result: progress.advance(result.n_items)
+            )
         self._session.servers.keep(plan)
         judged.model_calls += work.judged.model_calls
         work.judged = judged

@@ -15,8 +15,7 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.night.cost import sum_usd, sum_usd_hourly
-from tasks.planning.dataset import problem_order
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import DatasetCache, problem_order
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home

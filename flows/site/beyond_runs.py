@@ -6,8 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from flows.site.charts import Colours, history_chart
-from flows.site.narrowing import narrowing_charts
+from flows.site.charts import Colours, history_chart, narrowing_charts
 from flows.site.pages import SHORT, comparison_page, file_name, history_page, night_page, write
 from flows.site.transcripts import turns_of
 from flows.text.night import seconds_of, withheld_lines

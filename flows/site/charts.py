@@ -1,4 +1,4 @@
-"""Charts as SVG: values with their intervals by turn or level.
+"""Charts as SVG: values with their intervals by turn or level, and early decisions.
 
 This module computes positions. The template draws.
 """
@@ -17,6 +17,7 @@ from flows.site.labels import (
     metric_unit,
     place_names,
 )
+from tasks.metrics.registry import METRICS
 from warehouse.descriptions import CurveTable
 
 WIDTH, PLOT, LEFT, TOP, ROOM = 440, 220, 62, 10, 48
@@ -235,3 +236,85 @@ def history_chart(points: Sequence[Row], colours: Colours) -> dict[str, Any] | N
         if point["place"] in named
     ]
     return {**chart, "marks": marks}
+
+
+_RIGHT = 22
+"""Room right of the plot of a decision."""
+_SETTLED = 0.25
+"""Share of the first points, which do not affect the plot's scale and may lie outside the plot.
+
+The first intervals span the metric's whole range, and would flatten the rest of the curve.
+"""
+
+
+def narrowing_charts(decisions: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return a chart of each decision whose sequence has at least two points.
+
+    A chart shows how the confidence sequence narrows as tasks are played.
+
+    Args:
+        decisions: rows of the table `decisions`.
+    """
+    return [_narrowing(row) for row in decisions if len(row["sequence"]) >= 2]
+
+
+def _narrowing(row: Row) -> dict[str, Any]:
+    points, n_total = row["sequence"], row["n_total"]
+    margin = _margin(row)
+    settled = points[int(len(points) * _SETTLED) :]
+    limit = 1.1 * max(
+        abs(value)
+        for value in (*(margin or ()), *(p[end] for p in settled for end in ("low", "high")))
+    )
+    limit = limit or 1.0  # All tasks were played, and no difference was found.
+
+    def x(n: int) -> float:
+        return round(LEFT + n / n_total * (WIDTH - LEFT - _RIGHT), 1)
+
+    def y(value: float) -> float:
+        return round(TOP + (limit - max(-limit, min(limit, value))) / (2 * limit) * PLOT, 1)
+
+    upper = [(x(p["n"]), y(p["high"])) for p in points]
+    lower = [(x(p["n"]), y(p["low"])) for p in points]
+    ticks = [limit * (1 - 2 * step / (_TICKS - 1)) for step in range(_TICKS)]
+    return {
+        "title": f"{metric_name(row['metric'])} against {row['baseline_model']}",
+        "decision": row["decision"],
+        "n_asked": row["n_asked"],
+        "n_total": n_total,
+        "share": row["n_asked"] / n_total if n_total else 0.0,
+        "alpha": row["alpha"] / row["n_metrics"],
+        "last": points[-1],
+        "upper": upper,
+        "lower": lower,
+        "band": [*upper, *reversed(lower)],
+        "zero": y(0.0),
+        "margins": [] if margin is None else [y(value) for value in margin],
+        "decided": x(row["n_asked"]),
+        "is_late": row["n_asked"] > n_total / 2,
+        "ticks": [
+            (f"{tick:+.2f}" if step != _TICKS // 2 else "0", y(tick))
+            for step, tick in enumerate(ticks)
+        ],
+        "shares": [
+            (f"{step / (_TICKS - 1):.0%}", x(round(n_total * step / (_TICKS - 1))))
+            for step in range(_TICKS)
+        ],
+        "left": LEFT,
+        "right": WIDTH - _RIGHT,
+        "top": TOP,
+        "bottom": TOP + PLOT,
+        "width": WIDTH,
+        "height": TOP + PLOT + ROOM,
+    }
+
+
+def _margin(row: Row) -> tuple[float, float] | None:
+    """Return the equivalence margin as (low, high) in the metric's unit.
+
+    Returns None if the metric is not installed.
+    """
+    if row["metric"] not in METRICS.names():
+        return None
+    low, high = METRICS.load(row["metric"]).ends
+    return -row["margin"] * (high - low), row["margin"] * (high - low)

@@ -6,10 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flows.site.charts import Colours, charts
+from flows.site.charts import Colours, charts, narrowing_charts
 from flows.site.labels import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, leading_pairs, matrices, standing
-from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, run_page, write
 from flows.site.run_settings import newest_of_each, settings_of
 from flows.site.transcripts import turns_of

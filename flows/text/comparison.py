@@ -199,20 +199,9 @@ def _drift_cell(row: Row) -> str:
     return f"{row['judge_n_changed']} of {row['judge_n']}{shift}"
 
 
-_HEADS = (
-    "rubric",
-    "raters",
-    "n",
-    "missing",
-    "episodes",
-    "equal",
-    "kappa",
-    "weighted kappa",
-)
-
-
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
+    heads = ("rubric", "raters", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
     fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [
         (
@@ -224,7 +213,7 @@ def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for row in rows
     ]
-    print_rows("", _HEADS, cells)
+    print_rows("", heads, cells)
 
 
 def _kappa(row: Mapping[str, Any], name: str, reason: str) -> str:

@@ -70,11 +70,7 @@ def _short_source(sources: Sequence[Mapping[str, Any]]) -> str:
     if not sources:
         return "not public"
     first = sources[0]
-    name = (
-        "/".join(first["git"].rsplit("/", 2)[-2:])
-        if "git" in first
-        else first.get("hub") or first["package"]
-    )
+    name = first.get("hub") or first.get("package") or "/".join(first["git"].split("/")[-2:])
     return f"{first['address'].partition(' ')[0]} {name}"
 
 
@@ -175,10 +171,4 @@ def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
 
 
 def _span(versions: Sequence[str]) -> str:
-    return (
-        versions[0]
-        if len(versions) == 1
-        else f"{versions[0]} to {versions[-1]}"
-        if versions
-        else ""
-    )
+    return " to ".join(dict.fromkeys((*versions[:1], *versions[-1:])))

@@ -66,7 +66,7 @@ def show_dry_run(
             e.judge_calls,
             e.input_tokens + e.simulator_input_tokens + e.judge_input_tokens,
             e.output_tokens + e.simulator_output_tokens + e.judge_output_tokens,
-            *usd_cells(e.usd, e.usd_hourly, e.hours_unknown),
+            *_usd_cells(e),
         )
         for e in estimates
     ]
@@ -95,23 +95,18 @@ def show_dry_run(
     for variable, model in (pair for each in estimates for pair in each.keys_not_set):
         models_of.setdefault(variable, {})[plain_line(model)] = None
     if models_of:
-        print(
-            "API keys not set: "
-            + "; ".join(
-                f"{variable} (for {', '.join(models)})" for variable, models in models_of.items()
-            )
-        )
+        keys = (f"{variable} (for {', '.join(models)})" for variable, models in models_of.items())
+        print(f"API keys not set: {'; '.join(keys)}")
 
 
-def usd_cells(
-    usd: float | None, usd_hourly: float | None, hours_unknown: Sequence[str]
-) -> tuple[str, str]:
+def _usd_cells(cost: Estimate) -> tuple[str, str]:
     """Return the cost of tokens and the cost of server hours as texts.
 
     The second text is empty if no server has a price.
     """
-    by_hour = "unknown" if hours_unknown else "" if usd_hourly is None else usd_text(usd_hourly)
-    return "no price" if usd is None else usd_text(usd), by_hour
+    hourly = "" if cost.usd_hourly is None else usd_text(cost.usd_hourly)
+    by_hour = "unknown" if cost.hours_unknown else hourly
+    return "no price" if cost.usd is None else usd_text(cost.usd), by_hour
 
 
 def usd_text(usd: float) -> str:
@@ -188,10 +183,10 @@ def _total(estimates: Sequence[Estimate]) -> str:
 
 
 def _exactness(estimates: Sequence[Estimate]) -> str:
+    exact = "The number of calls is exact unless a call fails."
     if not any(e.at_most for e in estimates):
-        return "The number of calls is exact unless a call fails."
+        return exact
     return (
-        "The number of calls is exact unless a call fails. Dialogues that can end early are"
-        " estimated: from earlier episodes in this home, or else from the benchmark's"
-        " description. Judge calls assume that every round is played."
+        f"{exact} Dialogues that can end early are estimated: from earlier episodes in this home,"
+        " or else from the benchmark's description. Judge calls assume that every round is played."
     )

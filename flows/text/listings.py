@@ -1,16 +1,21 @@
-"""Tables of `parley list`."""
+"""Tables of `parley list`, and the details of a benchmark or setting."""
 
 import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
 from flows.text.records import as_records
 from schemas.outside.hidden import hidden
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import Home
+from tasks.storage.parquet_rows import n_rows
 
 if TYPE_CHECKING:
+    from tasks.benchmarks.contract import Benchmark
+    from tasks.benchmarks.setting import Setting
     from tasks.storage.parquet_store import Lake
 
 Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
@@ -82,8 +87,6 @@ def printed_tables(
             cells = [(metric, version, about) for metric, version, _, about in metrics]
             yield f"Metrics of {benchmark}", ("metric", "version", "about"), cells
     elif kind == "benchmarks":
-        from flows.text.benchmark_listing import printed_rows
-
         yield "", *printed_rows(rows)
     else:
         yield "", *printed_listing(columns, rows)
@@ -122,9 +125,8 @@ def _printed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _benchmarks(home: Home) -> Rows:
-    from flows.text.benchmark_listing import COLUMNS, benchmark_rows
-
-    return COLUMNS, benchmark_rows(home)
+    columns = ("setting", "benchmark", "dataset_versions", "rows_staged", "options", "about")
+    return columns, benchmark_rows(home)
 
 
 def _agents(_home: Home) -> Rows:
@@ -158,8 +160,6 @@ def _builds(_home: Home) -> Rows:
 
 
 def _templates(_home: Home) -> Rows:
-    from tasks.benchmarks.registry import BENCHMARKS
-
     rows = []
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
@@ -175,7 +175,6 @@ def _templates(_home: Home) -> Rows:
 
 
 def _metrics(_home: Home) -> Rows:
-    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.metrics.registry import METRICS
 
     rows = []
@@ -274,3 +273,120 @@ def _episodes(home: Home, run: str | None) -> Rows:
         (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
         for m in lake.read("run_episodes", RunEpisode, **keys)
     ]
+
+
+_WIDTH = 80
+_GAP = 5
+"""Number of characters of a printed line that belong to no column."""
+BenchmarkRow = tuple[str, str, str, Mapping[str, int] | None, str, str]
+
+
+def benchmark_rows(home: Home) -> list[BenchmarkRow]:
+    """Return a row for each setting of all benchmarks.
+
+    `rows_staged` is None if the lake is in an object store.
+    """
+    rows: list[BenchmarkRow] = []
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
+        staged = rows_staged(home, benchmark.name)
+        for setting in benchmark.settings.values():
+            options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
+            versions = ", ".join(benchmark.data.versions)
+            name = f"{benchmark.name}.{setting.name}"
+            rows.append((name, benchmark.about.title, versions, staged, options, setting.help))
+    return rows
+
+
+def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
+    """Return a map from dataset version to the number of rows that were staged last.
+
+    Return None if the lake is in an object store, where counting would be slow.
+    """
+    if home.is_store:
+        return None
+    counts: dict[str, int] = {}
+    for folder in sorted((home.lake / "problems" / f"benchmark={benchmark}").glob("dataset=*")):
+        parts = sorted(folder.glob("part-*.parquet"), key=lambda part: part.stat().st_mtime_ns)
+        if parts:
+            counts[folder.name.partition("=")[2]] = n_rows(parts[-1])
+    return counts
+
+
+def printed_rows(rows: Sequence[BenchmarkRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and cells of a table with one line of at most 80 characters for each setting."""
+    room = _WIDTH - _GAP - max((len(row[0]) for row in rows), default=0)
+    cells = [
+        (name, _datasets(versions.split(", "), staged or {}, room))
+        for name, _, versions, staged, *_ in rows
+    ]
+    return ("setting", "datasets (rows staged)"), cells
+
+
+def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
+    """Return staged versions with their numbers of rows, then other versions, in `room` characters.
+
+    `+N` at the end counts the versions that did not fit.
+    """
+    ordered = [
+        *(name for name in versions if name in staged),
+        *(name for name in versions if name not in staged),
+    ]
+    words = [f"{name} ({staged[name]:,})" if name in staged else name for name in ordered]
+    for n_shown in range(len(words), 0, -1):
+        more = [f"+{len(words) - n_shown}"] if n_shown < len(words) else []
+        text = ", ".join([*words[:n_shown], *more])
+        if len(text) <= room:
+            return text
+    return f"+{len(words)}"
+
+
+def described(home: Home, name: str) -> Iterator[str]:
+    """Yield the lines that describe a benchmark or one of its settings.
+
+    Raises:
+        UnknownName: no benchmark or setting has this name.
+    """
+    benchmark_name, _, setting_name = resolve_name(name).partition(".")
+    benchmark = BENCHMARKS.load(benchmark_name)
+    settings = (
+        [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
+    )
+    yield f"{benchmark.about.title} ({benchmark.name})"
+    yield from textwrap.wrap(benchmark.about.paper, _WIDTH)
+    yield from _fact("metrics", ", ".join(benchmark.scores.metrics))
+    yield from _fact("datasets", _all_datasets(home, benchmark))
+    for setting in settings:
+        yield ""
+        yield from _setting(benchmark, setting)
+
+
+def _all_datasets(home: Home, benchmark: "Benchmark") -> str:
+    staged = rows_staged(home, benchmark.name)
+    words = []
+    for version in benchmark.data.versions:
+        notes = ["default"] if version == benchmark.data.default_version else []
+        notes += [f"{staged[version]:,} rows staged"] if staged and version in staged else []
+        words.append(f"{version} ({', '.join(notes)})" if notes else version)
+    return ", ".join(words)
+
+
+def _setting(benchmark: "Benchmark", setting: "Setting") -> Iterator[str]:
+    yield f"{benchmark.name}.{setting.name}"
+    yield from textwrap.wrap(setting.help, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    if setting.metrics:
+        yield from _fact("further metrics", ", ".join(setting.metrics))
+    for option in setting.options:
+        yield from _fact(
+            f"--option {option.name}",
+            f"{option.help}. {'|'.join(option.choices)} (default: {option.default})",
+        )
+
+
+def _fact(name: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        f"{name}: {text}",
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
@@ -37,38 +38,34 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
     seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
     failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
+        runs: list[dict[str, Any]] = []
+        for work in night.work:
+            audit = _audited(lake, work).model_dump()
+            runs.append(
+                work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit}
+            )
+            if work.status in _STOPPED:
+                runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
         facts = {
             "night_id": night.night_id,
             "started_at": night.started_at,
             "finished_at": night.finished_at or None,
+            "wall_seconds": wall_s,
+            "budget": [cap.model_dump() for cap in night.budget],
+            "runs": runs,
+            "failed": [
+                run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
+                for run in failed
+            ],
+            "seconds": seconds.get("", {}),
         }
-        facts |= {"wall_seconds": wall_s, "budget": [cap.model_dump() for cap in night.budget]}
-        runs = [
-            work.model_dump()
-            | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
-            | (
-                {"reason": find_run(lake, work.run_id).withheld_reason}
-                if work.status in _STOPPED
-                else {}
-            )
-            for work in night.work
-        ]
-        failures = [
-            run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
-            for run in failed
-        ]
-        print(
-            json.dumps(facts | {"runs": runs, "failed": failures, "seconds": seconds.get("", {})})
-        )
+        print(json.dumps(facts))
         return
-    print(
-        f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (interrupted)'}"
-    )
+    end = night.finished_at or "... (interrupted)"
+    print(f"Night {night.night_id}, {night.started_at} to {end}")
     if wall_s is not None:
-        side_by_side = (
-            "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
-        )
-        print(f"took {wall_s:.1f} s, from its first stage to its last{side_by_side}")
+        overlap = "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
+        print(f"took {wall_s:.1f} s, from its first stage to its last{overlap}")
     for cap in night.budget:
         stopped = ", which stopped the night" if cap.is_met else ""
         share = f"{cap.spent / cap.allowed:.1%}"
@@ -82,10 +79,8 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
             _print_run([*reasons, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
-        print(
-            f"{plain_line(run.title)}: failed"
-            f" ({f'run {run.run_id[:12]}' if run.run_id else 'could not be planned'})"
-        )
+        name = f"run {run.run_id[:12]}" if run.run_id else "could not be planned"
+        print(f"{plain_line(run.title)}: failed ({name})")
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))
     if "" in seconds:
         print(f"not part of any run: {_summed(seconds[''])}")
@@ -149,12 +144,12 @@ def withheld_lines(home: Home, run_id: str) -> list[str]:
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     release = released_because(lake, record)
-    reasons = (
-        [f"{record.status}: {plain_line(record.withheld_reason, 1000)}"]
-        if record.withheld_reason
-        else []
-    )
-    return [*reasons, f"released: {plain_line(release, 500)}"] if release is not None else reasons
+    lines: list[str] = []
+    if record.withheld_reason:
+        lines.append(f"{record.status}: {plain_line(record.withheld_reason, 1000)}")
+    if release is not None:
+        lines.append(f"released: {plain_line(release, 500)}")
+    return lines
 
 
 def _find(lake: Lake, prefix: str | None) -> NightRecord:

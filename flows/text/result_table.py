@@ -221,14 +221,8 @@ def _longest_word(texts: Iterable[str], most: int) -> int:
 
 def most_lines(cells: Iterable[Sequence[str]], widths: Sequence[int]) -> int:
     """Return a lower bound of the lines of the tallest row if cells are folded to these widths."""
-    return max(
-        (
-            -(-len(cell) // width)
-            for line in cells
-            for cell, width in zip(line, widths, strict=True)
-        ),
-        default=0,
-    )
+    pairs = (pair for line in cells for pair in zip(line, widths, strict=True))
+    return max((-(-len(cell) // width) for cell, width in pairs), default=0)
 
 
 _METRICS_BESIDE = 4
@@ -254,20 +248,14 @@ def print_table(table: ResultTable) -> None:
     room = console.width - 2 - sum(width + GAP for width, _ in labels.values())
     console.print(Text(table.title, style="table.title"))
     for part in _parts(widths, room):
-        console.print(
-            _part(labels, {headings[metric]: widths[metric] for metric in part}, _rows(table, part))
-        )
+        rows = [[_cell_lines(run.get(metric)) for metric in part] for run in table.results]
+        console.print(_part(labels, {headings[metric]: widths[metric] for metric in part}, rows))
     print(_legend(table, headings, console.width - 1), end="\n\n")
 
 
 def _width(heading: str, results: Sequence[Record | None]) -> int:
-    return max(
-        len(text)
-        for text in [
-            *heading.split(),
-            *(line for result in results for line in _cell_lines(result)),
-        ]
-    )
+    lines = [line for result in results for line in _cell_lines(result)]
+    return max(map(len, (*heading.split(), *lines)))
 
 
 def _cell_lines(result: Record | None) -> tuple[str, ...]:
@@ -303,14 +291,8 @@ def distinct_names(names: Sequence[str], width: int) -> list[str]:
     They stay unchanged if no cut makes them differ.
     """
     long = {name for name in names if len(name) > width} or {""}
-    n_common = next(
-        (
-            at
-            for at, (first, last) in enumerate(zip(min(long), max(long), strict=False))
-            if first != last
-        ),
-        0,
-    )
+    ends = enumerate(zip(min(long), max(long), strict=False))
+    n_common = next((at for at, (first, last) in ends if first != last), 0)
     for start in (0, n_common):
         stripped = [f"…{name[start:]}" if start and name in long else name for name in names]
         for head in sorted(range(1, width), key=lambda at: abs(at - width // 2)):
@@ -337,10 +319,6 @@ def _parts(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
         left -= width + GAP
     if part:
         yield part
-
-
-def _rows(table: ResultTable, part: Sequence[str]) -> list[list[tuple[str, ...]]]:
-    return [[_cell_lines(run.get(metric)) for metric in part] for run in table.results]
 
 
 def _part(
@@ -391,10 +369,8 @@ def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
     ]
     others = [metric for metric in table.metrics if metric not in headings]
     more = f"Also in the warehouse: {', '.join(others)}" if others else ""
-    lines = [legend, " · ".join(renamed), more]
+    lines = filter(None, (legend, " · ".join(renamed), more))
     filled = (
-        textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ")
-        for line in lines
-        if line
+        textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ") for line in lines
     )
     return "\n".join(filled).replace("\u00a0", " ")

@@ -110,13 +110,8 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
 
     for row in rows:
         if row["event"]:
-            print(
-                plain_line(
-                    f"{row['setting']} · {row['model']} against its {row['against']},"
-                    f" {event_text(row)}",
-                    500,
-                )
-            )
+            pair = f"{row['setting']} · {row['model']} against its {row['against']}"
+            print(plain_line(f"{pair}, {event_text(row)}", 500))
 
 
 WARN_FROM_SHARE = 0.05
@@ -254,12 +249,8 @@ def _print_text(text: str, height: int | None) -> None:
     A text taller than the terminal goes to `$PAGER`, or else to less, if installed.
     """
     pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
-    if (
-        height is None
-        or text.count("\n") < height
-        or not pager
-        or not _paged(shlex.split(pager), text)
-    ):
+    is_tall = height is not None and text.count("\n") >= height
+    if not (is_tall and pager and _paged(shlex.split(pager), text)):
         print(text)
 
 

@@ -11,7 +11,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.night.decision import Decision
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
-from tasks.dialogue.coding_subject import draft_note
+from tasks.dialogue.reviewed_subject import draft_note
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -31,9 +31,14 @@ def work_lines(work: RunWork) -> Iterator[str]:
     if work.is_reused:
         yield "nothing was pending"
         return
+    judged = (
+        f"; judgements: {work.judgements_asked} requested, {work.judgements_reused} reused"
+        if work.judgements_asked or work.judgements_reused
+        else ""
+    )
     yield (
         f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts"
-        f" reused{_judged(work)}"
+        f" reused{judged}"
     )
     if work.requests is not None:
         yield f"requests: {work.requests.text}"
@@ -100,12 +105,6 @@ def _episodes(work: RunWork) -> str:
     return ", ".join([*parts, f"{work.n_new} played"])
 
 
-def _judged(work: RunWork) -> str:
-    if not work.judgements_asked and not work.judgements_reused:
-        return ""
-    return f"; judgements: {work.judgements_asked} requested, {work.judgements_reused} reused"
-
-
 def _sources(work: RunWork) -> str:
     if not work.reused_from:
         return ""
@@ -136,11 +135,8 @@ def reason(work: RunWork) -> str:
     if len(work.why) > REASONS_NAMED:
         differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
     if work.compared_with == work.run_id:
-        return (
-            f"changed since its last invocation: {differ}"
-            if differ
-            else "nothing changed since its last invocation"
-        )
+        changed = f"changed since its last invocation: {differ}"
+        return changed if differ else "nothing changed since its last invocation"
     return (
         f"differs from the previous run of this model and setting ({work.compared_with[:12]}) in"
         f" {differ or 'nothing'}"
@@ -153,7 +149,6 @@ def difference_text(difference: Difference) -> str:
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"
 
 
-_COLUMNS = ("field", "before", "after", "invalidates")
 _SHOWN_DIFFERENCES = 500
 """Maximum characters of a value in the table of differences.
 
@@ -180,8 +175,21 @@ def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bo
         title = f"Run {after.run_id[:12]} compared with run {before.run_id[:12]}"
     if json_output:
         print(json.dumps([difference.model_dump() for difference in differences]))
+    elif not differences:
+        print(f"{title}: no field differs.")
     else:
-        _print(title, differences)
+        from flows.text.results import print_rows
+
+        print(f"{title}:")
+        rows = [
+            (d.field, *plain_difference(d.before, d.after, _SHOWN_DIFFERENCES), d.reruns)
+            for d in differences
+        ]
+        print_rows("", ("field", "before", "after", "invalidates"), rows)
+        print(
+            "Invalidating a layer invalidates all later layers. Order: dialogues, tests,"
+            " judgements, scores."
+        )
 
 
 def _own_title(record: RunRecord) -> str:
@@ -196,25 +204,4 @@ def _own_title(record: RunRecord) -> str:
     return (
         f"{name}, started at {record.started_at}, compared with the previous run of its model and"
         f" setting, {work.compared_with[:12]}"
-    )
-
-
-def _print(title: str, differences: Sequence[Difference]) -> None:
-    if not differences:
-        print(f"{title}: no field differs.")
-        return
-    from flows.text.results import print_rows
-
-    print(f"{title}:")
-    print_rows(
-        "",
-        _COLUMNS,
-        [
-            (d.field, *plain_difference(d.before, d.after, _SHOWN_DIFFERENCES), d.reruns)
-            for d in differences
-        ],
-    )
-    print(
-        "Invalidating a layer invalidates all later layers. Order: dialogues, tests, judgements,"
-        " scores."
     )

@@ -9,12 +9,10 @@ from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
-from tasks.dialogue.agents.contract import MakeSeat
-from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.engine import Cast, Seat
-from tasks.dialogue.scripted_user import ScriptedUser, partly_scripted
-from tasks.dialogue.tools import ProgramRunner
-from tasks.dialogue.workspaces import Workspaces
+from tasks.dialogue.agents.contract import MakeSubject
+from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, partly_scripted
+from tasks.dialogue.engine import Cast, Participant
+from tasks.dialogue.tools import ProgramRunner, Workspaces
 from tasks.language.chat_model import ChatModel
 
 if TYPE_CHECKING:
@@ -212,17 +210,17 @@ class CastRequest:
     """Workspaces for agents. Always set in a run."""
     simulator_sampling: Sampling | None = None
     """Sampling of the simulated user set by the run. None means `Setting.simulated`."""
-    make_seat: MakeSeat | None = None
+    make_subject: MakeSubject | None = None
     """Constructor of the run's agent. None without an agent."""
 
-    def subject_seat(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Seat:
+    def subject_participant(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Participant:
         """Return the run's agent or chat model. Scripted answers of the dialog take precedence."""
-        seat = (
-            self.make_seat(history)
-            if self.make_seat
+        participant = (
+            self.make_subject(history)
+            if self.make_subject
             else ChatSubject(self.subject, self.sampling, history)
         )
-        return partly_scripted(seat, self.dialog)
+        return partly_scripted(participant, self.dialog)
 
     @property
     def user_model(self) -> ChatModel:
@@ -275,10 +273,10 @@ def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
 
 def scripted_chat(request: CastRequest) -> Cast:
     """Return a cast of the dialog's scripted user and a subject that sees the whole dialogue."""
-    return scripted_cast(request.subject_seat(), own_texts(request.dialog, request.options))
+    return scripted_cast(request.subject_participant(), own_texts(request.dialog, request.options))
 
 
-def scripted_cast(subject: Seat, texts: Sequence[str], max_steps: int = MOST_STEPS) -> Cast:
+def scripted_cast(subject: Participant, texts: Sequence[str], max_steps: int = MOST_STEPS) -> Cast:
     """Return a cast of a subject and a user who sends these texts.
 
     Args:

@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import ModelUnavailable
-from tasks.checkpoints.source import CheckpointSource
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
+from tasks.checkpoints.source import CheckpointSource, SourceCheckpoint, step_of
 from tasks.language.endpoints.request_parts import (
     HUB_VARIABLE,
     KEY_VARIABLE,

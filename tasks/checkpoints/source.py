@@ -1,6 +1,8 @@
-"""Source of checkpoints in a night's configuration."""
+"""Source of checkpoints in a night's configuration, and checkpoints as a scan finds them."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -127,3 +129,61 @@ class CheckpointSource(Frozen):
         except ConfigError as error:
             raise ConfigError(f"source {self.place!r}: `ask`: {error}") from None
         return self
+
+
+_STEP = re.compile(
+    r"(?:^|[-_. ])(?:checkpoint|ckpt|global[-_]?step|step|iter|iteration|update)s?[-_=]?(\d+)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class SourceCheckpoint:
+    """Checkpoint that a scan found in a source. It may be incomplete."""
+
+    source: CheckpointSource
+    spec: str
+    """Model spec, in the form of `--model`."""
+    path: str
+    family: str
+    name: str
+    """Model name that tables show after the provider's name."""
+    step: int | None
+    changed_s: float
+    """Time of the last change, seconds since 1970. 0 if unknown."""
+    digest: str = ""
+    """Digest of the weights. Empty if the checkpoint is incomplete."""
+    lacks: str = ""
+    """Reason why the checkpoint is incomplete. Empty if it is complete."""
+    copy_of: str = ""
+    """Path of the older checkpoint with the same weights, or ""."""
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if the checkpoint is complete and is no copy of an older one."""
+        return not self.lacks and not self.copy_of
+
+    @property
+    def names_weights(self) -> bool:
+        """Return True if Parley must choose the model's name in tables.
+
+        Repositories and endpoints already name their models.
+        """
+        return self.source.kind in ("directory", "recordings")
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Source that could not be read, with the reason. Other sources are still read."""
+
+    source: CheckpointSource
+    reason: str
+
+
+def step_of(name: str) -> int | None:
+    """Return the training step at the end of a name, or None.
+
+    Examples: `checkpoint-1000`, `global_step300`.
+    """
+    match = _STEP.search(name)
+    return int(match.group(1)) if match else None

@@ -1,17 +1,16 @@
-"""Chat model as the subject of a dialogue, with or without tools.
+"""Chat model as the subject of a dialogue, with or without tools, and a user with a script.
 
 A HistoryPolicy defines the visible past.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.dialog import HistoryPolicy, Role
-from schemas.episode import TOO_LONG, Step, StepKind, StopReason
+from schemas.dialog import Dialog, HistoryPolicy, Role
+from schemas.episode import SCRIPTED, TOO_LONG, Step, StepKind, StopReason, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import answer_step
+from tasks.dialogue.engine import Participant, Stop, Transcript
 from tasks.dialogue.tools import Tool, observe
 from tasks.language.chat_model import ChatModel, Completion, Message
 
@@ -162,23 +161,22 @@ def _reference(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
 
 def _upstream_v0(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
     """Return three messages: all earlier prompts, the answer to the first, and the new prompt."""
-    new = Message(Role.USER, texts[transcript.turn, Role.USER])
-    if transcript.turn == 1:
-        return (new,)
-    earlier = "\n".join(texts[turn, Role.USER] for turn in range(1, transcript.turn))
-    return Message(Role.USER, earlier), Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]), new
+    return _after_first_answer(transcript, texts, range(1, transcript.turn))
 
 
 def _first_round(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
     """Return the prompt and answer of the first round, and the new message."""
+    return _after_first_answer(transcript, texts, (1,))
+
+
+def _after_first_answer(
+    transcript: Transcript, texts: Texts, prompts: Sequence[int]
+) -> tuple[Message, ...]:
     new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
-    return (
-        Message(Role.USER, texts[1, Role.USER]),
-        Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]),
-        new,
-    )
+    earlier = "\n".join(texts[turn, Role.USER] for turn in prompts)
+    return Message(Role.USER, earlier), Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]), new
 
 
 def _last_code_and_feedback(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
@@ -197,3 +195,94 @@ RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Texts], tuple[Message, .
         }
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedUser:
+    """User who says `texts[n - 1]` in round n and ends the dialogue after the last text."""
+
+    texts: tuple[str, ...]
+    role: Role = Role.USER
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the text of round `transcript.turn`, or the end as finished."""
+        if transcript.turn > len(self.texts):
+            return Stop(StopReason.FINISHED)
+        return Step(turn=transcript.turn, role=self.role, content=self.texts[transcript.turn - 1])
+
+
+@dataclass(frozen=True)
+class PartlyScripted:
+    """Participant that answers `answers[n]` in round n, and delegates other rounds to another one.
+
+    The other participant sees these answers as its own.
+    """
+
+    participant: Participant
+    answers: Mapping[int, str]
+    role: Role = Role.ASSISTANT
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the scripted answer of round `transcript.turn`, or the other participant's step.
+
+        Raises the errors of the other participant.
+        """
+        text = self.answers.get(transcript.turn)
+        if text is None:
+            return await self.participant.speak(transcript)
+        return Step(turn=transcript.turn, role=self.role, content=text, labels=(SCRIPTED,))
+
+
+def partly_scripted(participant: Participant, dialog: Dialog) -> Participant:
+    """Return the participant with the dialog's scripted answers, or unchanged if there are none."""
+    answers = dialog.scripted_answers
+    return PartlyScripted(participant, answers) if answers else participant
+
+
+def answer_step(
+    transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None
+) -> Step:
+    """Return an answer as a step. A step with tool calls has the kind TOOL_CALL.
+
+    Call ids become unique within the dialogue.
+
+    Args:
+        transcript: Transcript before the answer.
+        answer: Answer of the model.
+        kind: Kind of the step if the answer has no calls.
+        n_calls: Number of requests behind the answer. None for the answer's own number.
+    """
+    calls = _with_unique_ids(transcript, answer.calls)
+    return Step(
+        turn=transcript.turn,
+        role=Role.ASSISTANT,
+        content=answer.content,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        latency_s=answer.latency_s,
+        finish_reason=answer.finish_reason,
+        served_model=answer.served_model,
+        n_calls=answer.n_calls if n_calls is None else n_calls,
+        kind=StepKind.TOOL_CALL if calls else kind,
+        calls=calls,
+        reasoning=answer.reasoning or None,
+        reasoning_tokens=answer.reasoning_tokens,
+        adapted=answer.adapted,
+    )
+
+
+def _with_unique_ids(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """Return the calls with ids that are new in the dialogue.
+
+    Some endpoints restart their numbering.
+    """
+    known_ids = {call.call_id for step in transcript.steps for call in step.calls}
+    renamed: list[ToolCall] = []
+    for call in calls:
+        number, call_id = 1, call.call_id or "call"
+        while call_id in known_ids:
+            number += 1
+            call_id = f"{call.call_id or 'call'}_{number}"
+        known_ids.add(call_id)
+        renamed.append(call.model_copy(update={"call_id": call_id}))
+    return tuple(renamed)

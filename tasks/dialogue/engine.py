@@ -1,6 +1,7 @@
-"""Conversation engine: the two participants (seats) alternate until one of them stops.
+"""Conversation engine: the two participants alternate until one of them stops.
 
-A seat sees the transcript, and takes a step or stops. It may take many steps before its message.
+A participant sees the transcript, and takes a step or stops. It may take many steps before its
+message.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +96,7 @@ def steps_since_message(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def visible_steps(steps: Sequence[Step], *, subject: bool) -> tuple[Step, ...]:
-    """Return all messages, and the steps of one seat.
+    """Return all messages, and the steps of one participant.
 
     The subject's steps follow a message of the counterpart.
     """
@@ -111,27 +112,28 @@ def visible_steps(steps: Sequence[Step], *, subject: bool) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End of the dialogue, chosen by a seat."""
+    """End of the dialogue, chosen by a participant."""
 
     reason: StopReason
     error: str | None = None
     n_calls: int = 0
-    """Number of requests before the seat stopped."""
+    """Number of requests before the participant stopped."""
 
 
-class Seat(Protocol):
+class Participant(Protocol):
     """One participant of a dialogue."""
 
     @property
     def role(self) -> Role:
-        """Return the role of the seat's messages."""
+        """Return the role of the participant's messages."""
         ...
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the seat's next step in round `transcript.turn`, or the end of the dialogue.
+        """Return the next step in round `transcript.turn`, or the end of the dialogue.
 
-        The engine calls it until it returns a message. `transcript.turn_steps` are the seat's steps
-        of this round so far. A seat without other memory can continue from them.
+        The engine calls it until it returns a message. `transcript.turn_steps` are the
+        participant's steps of this round so far. A participant without other memory can continue
+        from them.
 
         Raises:
             InfraError: A service did not answer. The engine ends the episode as infra, so it stays
@@ -141,7 +143,7 @@ class Seat(Protocol):
         ...
 
 
-def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
+def stop_at_step_limit(transcript: Transcript, participant: Participant) -> Step | Stop:
     """Return the end of the dialogue at the step limit.
 
     If the subject reached the limit, it has failed. If the counterpart did, the episode ends as
@@ -149,22 +151,22 @@ def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
     """
     n_steps = len(transcript.turn_steps)
     where = f"round {transcript.turn} of {transcript.problem.problem_id}"
-    error = f"the {seat.role} took {n_steps} steps in {where} without a message"
-    reason = StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA
+    error = f"the {participant.role} took {n_steps} steps in {where} without a message"
+    reason = StopReason.SUBJECT_ERROR if participant.role is Role.ASSISTANT else StopReason.INFRA
     return Stop(reason, error)
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Both seats of a dialogue, with the limits on rounds and steps."""
+    """Both participants of a dialogue, with the limits on rounds and steps."""
 
-    subject: Seat
-    counterpart: Seat
+    subject: Participant
+    counterpart: Participant
     max_turns: int
     max_steps: int = 100
-    """Maximum steps of a seat in one turn, before its message."""
-    at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
-    """Function that is called instead of a seat that has used its `max_steps`.
+    """Maximum steps of a participant in one turn, before its message."""
+    at_step_limit: Callable[[Transcript, Participant], Step | Stop] = stop_at_step_limit
+    """Function that is called instead of a participant that has used its `max_steps`.
 
     Returns the message that ends the turn, or the end of the dialogue.
     """
@@ -187,9 +189,9 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
     """Play a dialogue to its end, from its beginning or from the last step of an earlier attempt.
 
     Args:
-        opening: Transcript so far. Its `turn` and the next seat are recomputed from its steps.
-        cast: Both seats. The counterpart opens each round and the subject answers. Each seat sees
-            all messages and its own steps.
+        opening: Transcript so far. Its `turn` and the next participant follow from its steps.
+        cast: Both participants. The counterpart opens each round and the subject answers. Each
+            sees all messages and its own steps.
         keep: Stores a step. Called before the next request.
 
     Returns:
@@ -204,11 +206,11 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
         turn = last.turn if answering and last else (last.turn + 1 if last else 1)
         if turn > cast.max_turns:
             return Ending(steps, StopReason.TURN_LIMIT)
-        seat = cast.subject if answering else cast.counterpart
+        speaker = cast.subject if answering else cast.counterpart
         now = replace(opening, turn=turn, steps=visible[answering])
         try:
             has_steps_left = len(steps_since_message(steps)) < cast.max_steps
-            step = await seat.speak(now) if has_steps_left else cast.at_step_limit(now, seat)
+            step = await speaker.speak(now) if has_steps_left else cast.at_step_limit(now, speaker)
         except AnswerMissing as missing:
             return Ending(steps, StopReason.SUBJECT_ERROR, str(missing))
         except InfraError as fault:

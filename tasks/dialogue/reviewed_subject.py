@@ -1,18 +1,23 @@
-"""Subject whose answers are tested immediately, and the user who reviews the test results.
+"""Subjects whose answers are run immediately, and the user who reviews test results.
 
-Several programs test each answer. The user requests the first instruction that the answer violates.
-The transcript is the user's memory: labels of each message name its instruction and kind.
+A coding subject runs one program. If it does not compile, the model is asked for another one. A
+reviewed subject runs several programs that test each answer, and the user requests the first
+instruction that the answer violates. The transcript is the user's memory: labels of each message
+name its instruction and kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
-from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.errors import ModelUnavailable, SandboxUnavailable, Unscorable
+from schemas.problem import TestSuite
 from schemas.verdict import ProgramVerdict
-from tasks.dialogue.engine import Seat, Stop, Transcript
+from tasks.dialogue.agents.repository.labels import EMPTY, MALFORMED
+from tasks.dialogue.engine import Participant, Stop, Transcript, steps_since_message
 from tasks.dialogue.tools import ProgramRunner, WantedProgram
+from tasks.language.chat_model import spent
 
 
 @dataclass(frozen=True)
@@ -22,8 +27,8 @@ class ReviewedSubject:
     Reports have the order of the programs.
     """
 
-    chat: Seat
-    """Seat that gives the answers."""
+    chat: Participant
+    """Participant that gives the answers."""
     programs: ProgramRunner
     programs_of: Callable[[Transcript, str], Sequence[WantedProgram]]
     """Returns the programs to run from (transcript, answer)."""
@@ -32,7 +37,7 @@ class ReviewedSubject:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the answer of round `transcript.turn` with its reports, or a step before it.
 
-        Raises the errors of the seat that answers.
+        Raises the errors of the participant that answers.
         """
         answer = await self.chat.speak(transcript)
         if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
@@ -150,3 +155,133 @@ class InstructionReviewer:
         return Step(
             turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind))
         )
+
+
+@dataclass(frozen=True)
+class CodingSubject:
+    """Subject that runs the code of each answer and stores the report in `Step.program`.
+
+    From the second round on, up to `calls_per_round - 1` more requests follow an answer that does
+    not compile. They show only its code and the compiler's message. The last answer counts for the
+    round.
+
+    Steps before the first answer are steps of the round. Steps before a later answer only add to
+    its cost.
+    """
+
+    chat: Participant
+    """Participant that answers the user message of the round and ignores earlier rounds."""
+    programs: ProgramRunner
+    suite: TestSuite
+    code_of: Callable[[str], str]
+    """Returns the code of an answer."""
+    recompile: Callable[[str, str], str]
+    """Returns the message that requests corrected code, from (code, compiler message)."""
+    calls_per_round: int = 3
+    role: Role = Role.ASSISTANT
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the answer of round `transcript.turn` with its report, or a step before it.
+
+        The answer's cost includes all answers of the round.
+
+        Raises:
+            ModelUnavailable: No usable answer after all retries. `n_calls` counts all requests of
+                the round.
+            AnswerMissing: A recording does not have this answer.
+        """
+        steps: list[Step] = []
+        current, n_answers = transcript, 0
+        while True:
+            answer = await self._answer(current, steps)
+            if isinstance(answer, Stop) and steps and answer.reason is StopReason.SUBJECT_ERROR:
+                # The model refused to correct its answer, so the answer counts as it is.
+                return _with_total_cost(steps, answer.n_calls)
+            if isinstance(answer, Stop):
+                return replace(answer, n_calls=answer.n_calls + spent(steps).n_calls)
+            if answer.kind is not StepKind.MESSAGE and not steps:
+                return answer
+            steps.append(answer)
+            if answer.kind is not StepKind.MESSAGE:
+                current = replace(current, steps=(*current.steps, answer))
+                continue
+            n_answers += 1
+            error = answer.program.compile_error if answer.program else None
+            if error is None or transcript.turn == 1 or n_answers >= self.calls_per_round:
+                return _with_total_cost(steps)
+            current = _with_request(
+                transcript, self.recompile(self.code_of(answer.content), error), n_answers
+            )
+
+    async def _answer(self, current: Transcript, steps: Sequence[Step]) -> Step | Stop:
+        """Return one answer with its program's report."""
+        try:
+            answer = await self.chat.speak(current)
+        except ModelUnavailable as fault:
+            n_calls = fault.n_calls + spent(steps).n_calls
+            raise ModelUnavailable(
+                str(fault), permanent=fault.permanent, n_calls=n_calls
+            ) from fault
+        if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
+            return answer
+        try:
+            report = await self.programs.run(
+                self.suite.kind, self.code_of(answer.content), self.suite.tests
+            )
+        except SandboxUnavailable as fault:
+            return Stop(StopReason.INFRA, str(fault), answer.n_calls)
+        return answer.model_copy(update={"program": report})
+
+
+def _with_request(transcript: Transcript, message: str, n_answers: int) -> Transcript:
+    """Return the transcript with another last user message and another seed.
+
+    With the same seed, equal requests could get equal answers.
+    """
+    before = transcript.steps[: len(transcript.steps) - len(steps_since_message(transcript.steps))]
+    request = before[-1].model_copy(update={"content": message})
+    return replace(transcript, steps=(*before[:-1], request), seed=transcript.seed + n_answers)
+
+
+def _with_total_cost(steps: Sequence[Step], extra_calls: int = 0) -> Step:
+    """Return the last answer with the total cost of the round's calls, from the first answer on."""
+    cost = spent([step for step in steps if step.kind is not StepKind.OBSERVATION])
+    last = next(step for step in reversed(steps) if step.kind is StepKind.MESSAGE)
+    total = replace(cost, n_calls=cost.n_calls + extra_calls)
+    return last.model_copy(update=asdict(total))
+
+
+PART, CANDIDATE, REVIEW = "part", "candidate", "review"
+"""Label of an artifact, and its values: an unsent reply, and the check of a reply."""
+VIOLATIONS = "violations"
+"""Label of a check and of the next reply: kinds of violations in the draft, comma-separated."""
+REVIEWED, UNREADABLE = "reviewed", "unreadable"
+"""Label of a check that was unreadable, and of the reply sent without its result."""
+
+
+def draft_note(steps: Sequence[Step], position: int) -> str:
+    """Return a note for readers on the fate of a draft. Empty if the step is not a draft.
+
+    Args:
+        steps: Steps of the episode.
+        position: 0-based index of the step in `steps`.
+    """
+    labels = dict(steps[position].labels)
+    if (malformed := labels.get(MALFORMED)) is not None:
+        why = "an empty answer" if malformed == EMPTY else "an unreadable tool call"
+        return f"rejected draft: {why}"
+    if labels.get(PART) == REVIEW:
+        return "check of the draft"
+    if labels.get(PART) != CANDIDATE:
+        return ""
+    for step in steps[position + 1 :]:
+        later_labels = dict(step.labels)
+        if step.kind is StepKind.MESSAGE or later_labels.get(PART) == REVIEW:
+            if later_labels.get(VIOLATIONS):
+                return f"rejected draft: {later_labels[VIOLATIONS].replace(',', ', ')}"
+            return (
+                "draft, sent without a readable check"
+                if later_labels.get(REVIEWED) == UNREADABLE
+                else "draft, sent unchanged"
+            )
+    return "draft"

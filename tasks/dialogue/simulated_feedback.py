@@ -5,7 +5,7 @@ The model writes its reasoning first. Only the field with the feedback is passed
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
@@ -14,9 +14,15 @@ from schemas.feedback import Feedback
 from schemas.run import Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.language.asking import Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message
-from tasks.language.sends import Spent, spent
+from tasks.language.chat_model import (
+    ChatModel,
+    ChatRequest,
+    Message,
+    Spent,
+    Unreadable,
+    ask_until_read,
+    spent,
+)
 
 _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)
@@ -63,10 +69,8 @@ class FeedbackPrompt:
 
         The earlier answer, which lacked this field, counts as reasoning.
         """
-        reasoning, feedback = (
-            f"Reasoning: {self.example_reasoning}",
-            f"Feedback: {self.example_feedback}",
-        )
+        reasoning = f"Reasoning: {self.example_reasoning}"
+        feedback = f"Feedback: {self.example_feedback}"
         return _alternate(
             self.example,
             reasoning,
@@ -243,13 +247,9 @@ def _with_cost(step: Step, remark: Remark) -> Step:
     """Return the step with the cost of the simulated speaker."""
     return step.model_copy(
         update={
-            "input_tokens": remark.spent.input_tokens,
-            "output_tokens": remark.spent.output_tokens,
-            "latency_s": remark.spent.latency_s,
-            "n_calls": remark.spent.n_calls,
+            **asdict(remark.spent),
             "finish_reason": remark.finish_reason,
             "served_model": remark.served_model,
             "adapted": remark.adapted,
-            "reasoning_tokens": remark.spent.reasoning_tokens,
         }
     )

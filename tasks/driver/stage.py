@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from schemas.endpoint_profile import EndpointProfile
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
@@ -73,6 +73,7 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
         result: Result of the stage so far.
     """
 
+    name: ClassVar[str]
     asks_models = False
     """True if the stage sends requests to models.
 

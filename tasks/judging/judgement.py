@@ -16,10 +16,17 @@ from schemas.run import ModelIdentity, Sampling, judgement_id
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict
 from tasks.judging.rubric import Rubric
-from tasks.language.asking import Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message, prompt_text
+from tasks.language.chat_model import (
+    ChatModel,
+    ChatRequest,
+    Message,
+    Messages,
+    Unreadable,
+    ask_until_read,
+    prompt_text,
+    spent,
+)
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.sends import spent
 
 _SHOWN_AGAIN = 2000
 """Characters of an unreadable answer to repeat to the judge.

@@ -1,12 +1,16 @@
-"""Common interface of everything that answers: APIs, local servers, recordings, controls."""
+"""Common interface of everything that answers: APIs, local servers, recordings, controls.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+`schemas.night.requests.RequestCounts` defines the terms by which sent requests are counted.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from schemas.content_id import canonical_json
 from schemas.dialog import Role
-from schemas.episode import ToolCall
+from schemas.episode import Step, ToolCall
+from schemas.errors import ModelUnavailable
 from schemas.run import ModelIdentity, Sampling
 
 
@@ -121,3 +125,157 @@ class ChatModel(Protocol):
     async def aclose(self) -> None:
         """Close connections. The model answers no more requests."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Sent request that has ended."""
+
+    is_repeated: bool
+    """True if the same request had been sent before."""
+    is_paid: bool
+    """False if the request was rejected."""
+
+
+OnSend = Callable[[Send], None]
+
+
+def ignore_send(_: Send) -> None:
+    """Do nothing: nobody counts sent requests."""
+
+
+@dataclass(frozen=True)
+class CountedModel:
+    """Model of a plug-in. Its sent requests are derived from the number of calls per answer."""
+
+    model: ChatModel
+    on_send: OnSend
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
+        return self.model.identity
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request. See `ChatModel.complete`."""
+        try:
+            answer = await self.model.complete(request)
+        except ModelUnavailable as error:
+            self._count(error.n_calls, is_answered=False)
+            raise
+        self._count(answer.n_calls, is_answered=True)
+        return answer
+
+    def _count(self, n_calls: int, *, is_answered: bool) -> None:
+        for number in range(1, n_calls + 1):
+            self.on_send(Send(is_repeated=number > 1, is_paid=is_answered and number == n_calls))
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self.model.aclose()
+
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Sums over several calls, in the fields of `Step`.
+
+    Tokens and seconds are None if they are unknown for a sent call.
+    """
+
+    input_tokens: int | None
+    output_tokens: int | None
+    latency_s: float | None
+    n_calls: int
+    reasoning_tokens: int | None = None
+
+
+def spent(calls: Sequence[Step | Completion]) -> Spent:
+    """Return the sums over the calls. Without calls: None for tokens and seconds, 0 requests."""
+    return Spent(
+        input_tokens=_sum(call.input_tokens for call in calls),
+        output_tokens=_sum(call.output_tokens for call in calls),
+        latency_s=_sum(call.latency_s for call in calls),
+        n_calls=sum(call.n_calls for call in calls),
+        reasoning_tokens=_sum(call.reasoning_tokens for call in calls),
+    )
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    total: Number | None = None
+    for value in values:
+        if value is None:
+            return None
+        total = value if total is None else total + value
+    return total
+
+
+T = TypeVar("T")
+Messages = tuple[Message, ...]
+
+REFUSED = ("context_length", "content_filter")
+"""Finish reasons of an empty answer that another request would not change."""
+
+
+class Unreadable(ValueError):
+    """Error for an answer without the requested form.
+
+    The message gives the reason in words for the model.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult(Generic[T]):
+    """Value that was read, or the reason why there is none, and all answers in order."""
+
+    value: T | None
+    answers: tuple[Completion, ...]
+    reason: str = ""
+
+
+async def ask_until_read(
+    model: ChatModel,
+    request: ChatRequest,
+    again: Callable[[str, str], Messages],
+    read: Callable[[str], T],
+    *,
+    tries: int,
+) -> AskResult[T]:
+    """Request an answer, and request it again while it is unreadable.
+
+    The first try has the seed of `request`. Each further try has another seed.
+
+    Args:
+        model: Model to answer.
+        request: First request.
+        again: Returns the messages of the next request from (answer, what is wrong with it).
+        read: Returns the value of an answer, or raises Unreadable.
+        tries: Maximum number of requests, 1 or more. A refused answer ends the loop early.
+
+    Raises:
+        ModelUnavailable: No answer after all retries. `n_calls` counts the requests of all tries.
+        AnswerMissing: A recording does not have this answer.
+    """
+    answers: list[Completion] = []
+    reason = ""
+    while len(answers) < tries:
+        messages = again(answers[-1].content, reason) if answers else request.messages
+        attempt = replace(request, messages=messages, seed=request.seed + len(answers))
+        try:
+            answer = await model.complete(attempt)
+        except ModelUnavailable as fault:
+            n_calls = fault.n_calls + spent(answers).n_calls
+            raise ModelUnavailable(
+                str(fault), permanent=fault.permanent, n_calls=n_calls
+            ) from fault
+        answers.append(answer)
+        try:
+            return AskResult(read(answer.content), tuple(answers))
+        except Unreadable as unreadable:
+            reason = str(unreadable)
+        if not answer.content and answer.finish_reason in REFUSED:
+            reason = f"it was refused ({answer.finish_reason})"
+            break
+    return AskResult(None, tuple(answers), reason)

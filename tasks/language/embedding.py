@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
 from schemas.run import EmbedderIdentity
-from tasks.language.access import CallPolicy, ModelAccess, client_access
+from tasks.language.access import ModelAccess, client_access
+from tasks.language.chat_model import OnSend, ignore_send
 from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.request_parts import fields_to_send
-from tasks.language.sends import OnSend, ignore_send
+from tasks.language.opening import CHECK, CHECK_TRIES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +34,6 @@ _CHARACTERS_A_REQUEST = 200_000
 """Maximum characters of a request, about 50,000 tokens. A longer text is sent alone."""
 CHECK_TEXT = "Is this endpoint there?"
 """Text of the embedding request that checks an endpoint before a run."""
-_CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
-_CHECK_TRIES = 3
 
 
 class Embedder(Protocol):
@@ -148,11 +147,11 @@ class EndpointEmbedder:
         Raises:
             ModelUnavailable: The endpoint does not answer with vectors.
         """
-        for tries in range(1, _CHECK_TRIES + 1):
+        for tries in range(1, CHECK_TRIES + 1):
             outcome = await self.ask(self._model.pool(), (CHECK_TEXT,))
             if not isinstance(outcome, Fault):
                 return
-            if outcome.kind == "permanent" or tries == _CHECK_TRIES:
+            if outcome.kind == "permanent" or tries == CHECK_TRIES:
                 raise self._model.unavailable(outcome, tries)
             await asyncio.sleep(0.3 * tries)
 
@@ -191,7 +190,7 @@ async def check_embedder(
 
     See `EndpointEmbedder.check`. Raises ConfigError if the key's variable is empty.
     """
-    checked = replace(access, policy=_CHECK)
+    checked = replace(access, policy=CHECK)
     embedder = open_embedder(access.identity, lambda: checked, environ)
     try:
         await embedder.check()

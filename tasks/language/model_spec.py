@@ -25,7 +25,6 @@ _LONGEST_NAME = 240
 def parse_model(
     text: str,
     *,
-    base_url: str | None = None,
     key_env: str | None = None,
     revision: str | None = None,
     today: str | None = None,
@@ -40,7 +39,6 @@ def parse_model(
     Args:
         text: Spec in one of `forms()`. MODEL may contain `/`, `:` and `@`; the last
             `@http` begins the address.
-        base_url: Base URL of the endpoint.
         key_env: Name of the variable that contains the key.
         revision: User's name for weights that cannot be hashed.
         today: UTC date, for `unpinned-<date>` without a stated revision.
@@ -62,16 +60,14 @@ def parse_model(
             f"model {text!r}: the part after the colon is missing; use one of the forms"
             f" {', '.join(forms())}"
         )
-    day = today or datetime.now(UTC).strftime("%Y-%m-%d")
     settings = SpecSettings(
         text,
-        day,
-        base_url,
-        key_env,
-        revision,
-        name,
-        digests or FileDigests(),
-        serve or VllmSettings(),
+        today or datetime.now(UTC).strftime("%Y-%m-%d"),
+        key_env=key_env,
+        revision=revision,
+        name=name,
+        digests=digests or FileDigests(),
+        serve=serve or VllmSettings(),
     )
     if not is_plain_name(text + (revision or "") + (name or "")):
         raise ConfigError(
@@ -155,7 +151,7 @@ def _minilm(text: str) -> ModelAccess[EmbedderIdentity]:
 
 def _bge_m3(text: str, folder: str) -> ModelAccess[EmbedderIdentity]:
     if not folder:
-        return ModelAccess(_identity("bge-m3", BGE_M3[1], "cls", 8192), ModelEndpoint())
+        return _local("bge-m3", None, "cls", 8192)
     weights = Path(folder).expanduser()
     if not (weights / "config.json").is_file():
         raise UsageError(
@@ -185,22 +181,24 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _local(
-    name: str, weights: Path, pooling: str, max_length: int
+    name: str, weights: Path | None, pooling: str, max_length: int
 ) -> ModelAccess[EmbedderIdentity]:
-    return ModelAccess(
-        _identity(name, _folder_digest(weights), pooling, max_length),
-        ModelEndpoint(path=str(weights)),
-    )
+    """Return the access to an embedder that Parley serves.
 
-
-def _identity(name: str, digest: str, pooling: str, max_length: int) -> EmbedderIdentity:
-    return EmbedderIdentity.model_validate(
+    Args:
+        name: Name of the embedder.
+        weights: Folder of the weights. None for BGE-M3's weights from the hub.
+        pooling: `mean` or `cls`.
+        max_length: Number of tokens after which a text is cut.
+    """
+    identity = EmbedderIdentity.model_validate(
         {
             "provider": "embedded",
             "name": name,
             "revision": f"FlagEmbedding-{version('FlagEmbedding')}",
-            "weights_digest": digest,
+            "weights_digest": _folder_digest(weights) if weights else BGE_M3[1],
             "pooling": pooling,
             "max_length": max_length,
         }
     )
+    return ModelAccess(identity, ModelEndpoint(path=str(weights) if weights else None))

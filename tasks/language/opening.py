@@ -13,14 +13,20 @@ from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import (
+    ChatModel,
+    ChatRequest,
+    Completion,
+    CountedModel,
+    OnSend,
+    ignore_send,
+)
 from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.wire import is_plausible_name
 from tasks.language.prompt import PromptedModel
 from tasks.language.providers.contract import OpenSettings
 from tasks.language.providers.registry import PROVIDERS
-from tasks.language.sends import CountedModel, OnSend, ignore_send
 
 _Dialogue = tuple[str, str, int]
 
@@ -95,8 +101,9 @@ def _with_calls(answer: Completion, n_before: int) -> Completion:
     return replace(answer, n_calls=answer.n_calls + n_before) if n_before else answer
 
 
-_CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
-_CHECK_TRIES = 3
+CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
+"""Limits of the requests that check an endpoint before a run."""
+CHECK_TRIES = 3
 _GLANCE = CallPolicy(concurrency=1, connect_s=3.0, timeout_s=5.0)
 _PRESENT_S = 120.0
 """Minimum age in seconds of a creation time that describes the model.
@@ -153,7 +160,7 @@ async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None 
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(replace(access, policy=_CHECK), environ=environ)
+    model = OpenAIModel(replace(access, policy=CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
         if listed is not None and not any(
@@ -184,10 +191,8 @@ async def served_facts(
         return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
     rows = _rows(outcome)
     candidates = [row for row in rows if is_plausible_name(access.identity.name, row["id"])]
-    row = next(
-        (row for row in candidates if row["id"] == access.identity.name),
-        candidates[0] if candidates else None,
-    )
+    named = [row for row in candidates if row["id"] == access.identity.name]
+    row = next(iter(named or candidates), None)
     if row is None:
         return None if rows else {"base_url": model.url}
     return {"base_url": model.url, **_facts(row)}
@@ -212,7 +217,7 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
 
 async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
     """Return the names that GET /models lists, or None if the endpoint has no such list."""
-    for tries in range(1, _CHECK_TRIES + 1):
+    for tries in range(1, CHECK_TRIES + 1):
         outcome = await model.call(model.pool(), "/models")
         if not isinstance(outcome, Fault):
             return tuple(row["id"] for row in _rows(outcome)) or None
@@ -220,7 +225,7 @@ async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
             raise model.unavailable(outcome, tries)
         if outcome.status is not None and (outcome.status < 500 or outcome.status == 501):
             return () if outcome.status == 403 else None
-        if tries == _CHECK_TRIES or outcome.kind == "permanent":
+        if tries == CHECK_TRIES or outcome.kind == "permanent":
             raise model.unavailable(outcome, tries)
         await asyncio.sleep(0.3 * tries)
     return None
@@ -245,7 +250,7 @@ async def listed_models(
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
     identity = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(ModelAccess(identity, endpoint, policy=_CHECK), environ=environ)
+    model = OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
     finally:

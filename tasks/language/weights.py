@@ -1,7 +1,7 @@
 """Files of a folder that determine a model's answers, and the digest that identifies the model."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -62,21 +62,6 @@ def _fits(name: str, pattern: str) -> bool:
     return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
 
 
-def model_files(folder: Path) -> tuple[Path, ...]:
-    """Return the files that are part of the digest, sorted by their names within the folder."""
-    return tuple(
-        sorted(
-            {*weight_files(folder), *_files_beside(folder)},
-            key=lambda path: path.relative_to(folder).as_posix(),
-        )
-    )
-
-
-def _files_beside(folder: Path) -> Iterator[Path]:
-    for pattern in _BESIDE:
-        yield from (path for path in folder.glob(pattern) if path.is_file())
-
-
 def weights_digest(folder: Path, digests: FileDigests) -> str:
     """Return a digest of weights, architecture, tokenizer and chat template: 32 hex digits.
 
@@ -85,7 +70,8 @@ def weights_digest(folder: Path, digests: FileDigests) -> str:
     Raises:
         OSError: A file cannot be read.
     """
-    whole = hashlib.sha256()
-    for path in model_files(folder):
-        whole.update(f"{path.relative_to(folder).as_posix()}\0{digests.digest(path)}\n".encode())
+    deeper = (path for pattern in _BESIDE if "/" in pattern for path in folder.glob(pattern))
+    whole, paths = hashlib.sha256(), (*folder.iterdir(), *deeper)
+    for name in model_names(p.relative_to(folder).as_posix() for p in paths if p.is_file()):
+        whole.update(f"{name}\0{digests.digest(folder / name)}\n".encode())
     return whole.hexdigest()[:ID_LENGTH]

@@ -7,7 +7,7 @@ from importlib.resources import as_file
 from pathlib import Path
 
 from sandbox.workspace.interface import image_of
-from schemas.content_id import content_id
+from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.lake.packed_rows import PackedRows
@@ -15,13 +15,48 @@ from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
-from tasks.planning.dataset_cache import DatasetCache
 from tasks.planning.environment_check import MissingPackages, with_environments_checked
 from tasks.planning.played_dialogs import PlayedDialogs
 from tasks.planning.request import BenchmarkRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import write_contexts
+
+
+class DatasetCache:
+    """Datasets that a session has parsed. Each is parsed once, so that all runs see equal rows."""
+
+    def __init__(self) -> None:
+        self._staged: dict[tuple[str, str, str], Staged] = {}
+
+    def read(self, benchmark: Benchmark, source: Path, version: str) -> Staged:
+        """Parse raw data.
+
+        Raises:
+            SourceUnreadable: no row can be read.
+        """
+        key = (benchmark.name, str(source.absolute()), f"{version} {benchmark.data.edition}")
+        if key not in self._staged:
+            self._staged[key] = benchmark.data.stage(source, version)
+        return self._staged[key]
+
+    def resolve(
+        self,
+        benchmark: Benchmark,
+        staged: Staged,
+        source: Path | None,
+        places: Mapping[str, Path],
+        home: Home,
+    ) -> Staged:
+        """Resolve the resources of a dataset's rows."""
+        resolve = benchmark.resources.resolve
+        assert resolve is not None
+        paths = {name: str(place.absolute()) for name, place in places.items()}
+        inputs = canonical_json([str(source.absolute()) if source else None, sorted(paths.items())])
+        key = (benchmark.name, staged.digest, inputs)
+        if key not in self._staged:
+            self._staged[key] = resolve(staged, source, places, home)
+        return self._staged[key]
 
 
 def absolute_resources(

@@ -25,8 +25,13 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
-from tasks.planning.dataset import choose_problems, images_of, require_dialogs, resolved_data
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import (
+    DatasetCache,
+    choose_problems,
+    images_of,
+    require_dialogs,
+    resolved_data,
+)
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
@@ -334,6 +339,8 @@ def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None 
     staged = resolved_data(benchmark, data, version, home, resources, tested_in, setting, cache)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
+    if runs_programs and resumed is None:
+        limits = widened(limits, home.path, sandbox)
     dataset = require_dialogs(benchmark, setting, staged)
     spec = RunSpec(
         benchmark=benchmark.name,
@@ -350,11 +357,7 @@ def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None 
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
-        limits=resumed.limits
-        if resumed
-        else widened(limits, home.path, sandbox)
-        if runs_programs
-        else limits,
+        limits=resumed.limits if resumed else limits,
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,

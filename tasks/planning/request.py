@@ -19,7 +19,7 @@ from tasks.benchmarks.registry import resolve_name
 from tasks.language.endpoints.answer_text import tag_names
 from tasks.language.endpoints.request_parts import check_headers, check_request_fields
 from tasks.language.prompt import read_system_text
-from tasks.language.providers.contract import file_name
+from tasks.language.providers.contract import ModelProvider, file_name
 from tasks.language.providers.registry import provider_of
 from tasks.language.servers.vllm_settings import VllmSettings
 
@@ -104,28 +104,28 @@ class ModelRequest(Frozen):
     @property
     def label(self) -> str:
         """Provider, model and agent as tables name them, without URL, folders or agent options."""
-        provider, _, rest = self.spec.partition(":")
-        kind = provider_of(self.spec)
-        shown = self.name or (kind.shown_name if kind else file_name)(rest)
-        return f"{provider}:{shown}" + (f"+{self.agent}" if self.agent else "")
+        name, _, rest = self.spec.partition(":")
+        shown = self.name or (self._provider.shown_name if self._provider else file_name)(rest)
+        return f"{name}:{shown}" + (f"+{self.agent}" if self.agent else "")
+
+    @property
+    def _provider(self) -> ModelProvider | None:
+        return provider_of(self.spec)
 
     @property
     def is_served_here(self) -> bool:
         """True if Parley starts the model's server."""
-        provider = provider_of(self.spec)
-        return provider is not None and provider.serve is not None
+        return self._provider is not None and self._provider.serve is not None
 
     @property
     def converses(self) -> bool:
         """True if a model answers. False for controls and recordings, whose answers are fixed."""
-        provider = provider_of(self.spec)
-        return provider is None or not provider.knows_answers
+        return self._provider is None or not self._provider.knows_answers
 
     @property
     def n_gpus(self) -> float | None:
         """Number of GPUs of the model's server; None if unknown, or if Parley does not start it."""
-        provider = provider_of(self.spec)
-        return provider.usual_gpus if self.gpus is None and provider else self.gpus
+        return self._provider.usual_gpus if self.gpus is None and self._provider else self.gpus
 
     @property
     def sampling(self) -> Sampling:
@@ -160,47 +160,31 @@ class ModelRequest(Frozen):
         return self.model_copy(update={"ca_file": ca_file})
 
     @model_validator(mode="after")
-    def _costs_by_the_hour(self) -> Self:
-        if self.is_served_here or self.usd_per_hour is self.gpus is None:
-            return self
-        raise ConfigError(
-            "usd_per_hour and gpus are for models whose server Parley starts (vllm:, embedded:), "
-            f"not for {self.spec}. Set usd_per_million_input and usd_per_million_output instead, "
-            "or remove them"
-        )
-
-    @model_validator(mode="after")
-    def _has_sendable_extras(self) -> Self:
+    def _require_valid(self) -> Self:
+        provider = self._provider
+        if not (self.is_served_here or self.usd_per_hour is self.gpus is None):
+            raise ConfigError(
+                "usd_per_hour and gpus are for models whose server Parley starts (vllm:, "
+                f"embedded:), not for {self.spec}. Set usd_per_million_input and "
+                "usd_per_million_output instead, or remove them"
+            )
         try:
             check_request_fields(self.request)
             check_headers(self.headers)
         except ConfigError as error:
             raise ConfigError(f"model {plain_line(self.label)!r}: {error}") from None
-        if self.headers and not ((provider := provider_of(self.spec)) and provider.check):
+        if self.headers and not (provider and provider.check):
             raise ConfigError(
                 f"model {plain_line(self.label)!r}: only endpoints (openai:) take headers. "
                 "Remove them"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_known_reasoning_tags(self) -> Self:
         if self.reasoning_tags != "auto":  # the default needs no file of tags
             tag_names(self.reasoning_tags)
-        return self
-
-    @model_validator(mode="after")
-    def _is_served_by_us(self) -> Self:
-        provider = provider_of(self.spec)
         if self.serve is not None and not (provider and provider.takes_serve_settings):
             raise ConfigError(
                 f"model {plain_line(self.spec)!r}: only models that Parley serves with vLLM "
                 "(vllm:PATH_OR_REPO) take `serve`. Remove it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _no_key_in_spec(self) -> Self:
         if self.key_env is not None and not self.key_env.isidentifier():
             raise ConfigError(
                 "key_env is not the name of a variable (and is not shown, in case it is the key "
@@ -373,15 +357,11 @@ def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str
     Workers get no other variables that contain keys.
     """
     models = [model for request in requests for model in request.models]
-    names = {m.key_env for m in models if m.key_env} | {
-        name for m in models for name in m.headers.values()
-    }
+    names = {model.key_env for model in models if model.key_env}
+    names |= {name for model in models for name in model.headers.values()}
     for model in models:
         provider = provider_of(model.spec)
-        if (
-            provider is not None
-            and not model.key_env
-            and (key := provider.usual_key(model.spec.partition(":")[2]))
-        ):
-            names.add(key)
+        usual = provider.usual_key(model.spec.partition(":")[2]) if provider else None
+        if usual and not model.key_env:
+            names.add(usual)
     return tuple(sorted(names))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 Role = Literal["subject", "simulator", "judge", "embedder"]
@@ -73,6 +74,9 @@ class RoleKey:
         return f"{role}_{self.name}"
 
 
+_answer_key = partial(RoleKey, roles=TALKERS, subject="answers")
+_agent_key = partial(RoleKey, roles=SUBJECT, subject="agent")
+_server_key = partial(RoleKey, roles=TALKERS, subject="server")
 ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey("key_env", "TEXT", "Environment variable that holds the endpoint's API key."),
     RoleKey(
@@ -99,100 +103,68 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
         TALKERS,
         flag=None,
     ),
-    RoleKey(
+    _answer_key(
         "temperature",
         "NUMBER|default",
         "Sampling temperature; 0 is greedy (the default), `default` sends no temperature.",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "top_p",
         "NUMBER",
         "Nucleus sampling: the smallest set of tokens whose probabilities sum to this value.",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "max_tokens",
         "INTEGER",
         "Maximum number of tokens of one answer. Thoughts count: a thinking model needs more.",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
-        "stop",
-        "TEXT",
-        "Text at which an answer ends; may be repeated.",
-        TALKERS,
-        is_list=True,
-        subject="answers",
-    ),
+    _answer_key("stop", "TEXT", "Text at which an answer ends; may be repeated.", is_list=True),
     RoleKey(
         "request",
         "NAME=JSON",
         "Further field of each request's body, such as top_k=20. Part of the run's id.",
     ),
-    RoleKey(
+    _answer_key(
         "messages",
         "native|merged|auto",
         "Form of the messages: as written (native), without a system role or two messages of one "
         "role in a row (merged), or the form that the endpoint accepts (auto).",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "profile",
         "TEXT",
         "What the endpoint is assumed to accept: openai-reasoning, vllm, mistral, "
         "anthropic-compatible, or a YAML file. Default: learned from the endpoint's refusals.",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "system_prompt",
         "FILE",
         "Text to place before the benchmark's own system text. Part of the run's id.",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "reasoning_tags",
         "TEXT",
         "Tags around thoughts in an answer's text: auto, none, or think,mistral,channel,...",
-        TALKERS,
-        subject="answers",
     ),
-    RoleKey(
+    _answer_key(
         "omit_reasoning",
         "true|false",
         "Keep the model's thoughts in the text of its answers (`omit_reasoning: false`).",
-        TALKERS,
         flag="keep_reasoning",
         flag_value="false",
-        subject="answers",
     ),
-    RoleKey(
+    _agent_key(
         "tools_as_text",
         "true|false",
         "Describe an agent's tools in the text of messages, not in the endpoint's own format.",
-        SUBJECT,
-        subject="agent",
     ),
-    RoleKey(
+    _agent_key(
         "agent",
         "TEXT",
         "Agent that acts as the subject and asks the model. `parley list agents` shows all.",
-        SUBJECT,
-        subject="agent",
     ),
-    RoleKey(
-        "agent_options",
-        "NAME=VALUE",
-        "Option of the agent; may be repeated.",
-        SUBJECT,
-        flag="agent_option",
-        subject="agent",
+    _agent_key(
+        "agent_options", "NAME=VALUE", "Option of the agent; may be repeated.", flag="agent_option"
     ),
     RoleKey(
         "check_served_model",
@@ -238,26 +210,14 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
         TALKERS,
         flag=None,
     ),
-    RoleKey(
+    _server_key(
         "usd_per_hour",
         "NUMBER",
         "Price in USD per hour of the model's server, if Parley starts it.",
-        TALKERS,
-        subject="server",
     ),
-    RoleKey(
-        "gpus",
-        "NUMBER",
-        "Number of GPUs of the model's server, if Parley starts it.",
-        TALKERS,
-        subject="server",
-    ),
-    RoleKey(
-        "serve",
-        "NAME=VALUE",
-        "Setting of the vLLM server that Parley starts, such as replicas=2.",
-        TALKERS,
-        subject="server",
+    _server_key("gpus", "NUMBER", "Number of GPUs of the model's server, if Parley starts it."),
+    _server_key(
+        "serve", "NAME=VALUE", "Setting of the vLLM server that Parley starts, such as replicas=2."
     ),
     RoleKey(
         "family",

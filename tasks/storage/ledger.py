@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from schemas.night.requests import RequestCounts
-from tasks.language.sends import Send
+from tasks.language.chat_model import Send
 from tasks.storage.journaling.segments import read_segments, remove_segments
 from tasks.storage.journaling.shipping import open_segment
 

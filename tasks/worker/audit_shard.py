@@ -10,11 +10,9 @@ from sandbox.judging.patched_repository import PatchProgram
 from schemas.audit import Audited, AuditOutcome, ForgeryAudit
 from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
-from tasks.storage.journaling.leases import lease_shard
-from tasks.storage.parquet_store import Lake
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
-from tasks.worker.process import RunState, this_worker
+from tasks.worker.process import RunState, this_worker, write_part
 from tasks.worker.program_book import patch_places, program_in_place, sandbox_in, sandbox_of
 
 STAGE = "audit"
@@ -33,9 +31,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
-    hold = lease_shard(
-        context.place.tries(context.run_id) / context.invocation, shard.name, over=True
-    )
+    hold = context.lease(shard.name, over=True)
     with ThreadPoolExecutor(context.programs) as threads:
         audits = list(
             threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items)
@@ -46,14 +42,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
         for row in audit_rows(context, item, audited)
     ]
     hold.check()
-    keys = {
-        "benchmark": context.spec.benchmark,
-        "model": context.spec.label,
-        "run_id": context.run_id,
-    }
-    Lake(context.place.lake, fsync=context.fsync).write_part(
-        "forgery_audit", rows, shard.name, **keys
-    )
+    write_part(context, "forgery_audit", rows, shard.name)
     return ShardResult(len(shard.items), part=shard.name)
 
 

@@ -9,8 +9,7 @@ from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price, tokens_usd
 from schemas.run import EmbedderIdentity, ModelIdentity
-from tasks.language.asking import REFUSED
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import REFUSED, ChatModel, ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder
 from tasks.storage.ledger import Ledger, Sum, Totals, ledger_at
 

@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schemas.errors import DiskFull
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.endpoints.wire import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
+
+if TYPE_CHECKING:
+    from schemas.episode import Step
+    from tasks.judging.judgement import Judgement
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
 """Names of seats: a seat is a model in one role of a run.
@@ -114,27 +119,17 @@ class CallLog:
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]
 
-    def answered(
-        self,
-        seat: str,
-        *,
-        turns: int,
-        calls: int,
-        input_tokens: int | None,
-        output_tokens: int | None,
-        reasoning_tokens: int | None,
-        latency_s: float | None,
-    ) -> None:
+    def answered(self, seat: str, answer: "Step | Judgement", *, turns: int) -> None:
         """Log an answer that is stored now. Tokens that the endpoint did not count are None."""
         self.file.write(
             self.run_id,
             seat,
             turns=turns,
-            calls=calls,
-            input=input_tokens,
-            output=output_tokens,
-            reasoning=reasoning_tokens,
-            latency=latency_s,
+            calls=answer.n_calls,
+            input=answer.input_tokens,
+            output=answer.output_tokens,
+            reasoning=answer.reasoning_tokens,
+            latency=answer.latency_s,
         )
 
 

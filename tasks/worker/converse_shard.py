@@ -14,18 +14,18 @@ from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.setting import CastRequest
-from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import AgentRequest, MakeSubject
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue, visible_steps
 from tasks.dialogue.tools import ProgramRunner
 from tasks.language.chat_model import ChatModel, Completion
 from tasks.storage.journaling.dialogue_calls import DialogueCall, EpisodeCalls, ReplayedModel
-from tasks.storage.journaling.leases import ShardLease, lease_shard
+from tasks.storage.journaling.leases import ShardLease
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
-from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
+from tasks.worker.call_log import SIMULATOR, SUBJECT
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
-from tasks.worker.process import RunState, this_worker
+from tasks.worker.process import RunState, this_worker, write_part
 from tasks.worker.program_book import BookReader
 
 STAGE = "converse"
@@ -42,9 +42,8 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     """
     worker = this_worker()
     worker.start_reporting()
-    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = lease_shard(
-        folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
+    hold = shard.context.lease(
+        _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
     )
     played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
     hold.check()
@@ -145,7 +144,8 @@ async def _play(
             simulator_output_tokens=n_out * is_simulator,
         )
         if context.calls and (step.n_calls or is_answer):
-            _log_answer(context.calls, step, is_message=is_message)
+            role = SUBJECT if step.role is Role.ASSISTANT else SIMULATOR
+            context.calls.answered(role, step, turns=int(is_message))
 
     started = utc_now()
     before = context_of(Lake(context.place.lake), task.dialog)
@@ -173,19 +173,6 @@ async def _play(
     return _Ended(job, ending, _episode(context, task, ending, started), programs.n_run)
 
 
-def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
-    """Log an answer with the counts that the mart `costs` uses."""
-    calls.answered(
-        SUBJECT if step.role is Role.ASSISTANT else SIMULATOR,
-        turns=int(is_message),
-        calls=step.n_calls,
-        input_tokens=step.input_tokens,
-        output_tokens=step.output_tokens,
-        reasoning_tokens=step.reasoning_tokens,
-        latency_s=step.latency_s,
-    )
-
-
 async def _play_with_agent(
     run: RunState,
     context: RunContext,
@@ -206,9 +193,9 @@ async def _play_with_agent(
     spec = context.spec
     subject = ReplayedModel(run.model(context.subject, SUBJECT), calls)
     try:
-        async with _begun(run, spec, subject, opening) as make_seat:
+        async with _begun(run, spec, subject, opening) as make_subject:
             return await play_dialogue(
-                opening, _cast(run, context, opening, programs, calls, subject, make_seat), keep
+                opening, _cast(run, context, opening, programs, calls, subject, make_subject), keep
             )
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
@@ -216,7 +203,7 @@ async def _play_with_agent(
 
 def _begun(
     run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
-) -> AbstractAsyncContextManager[MakeSeat | None]:
+) -> AbstractAsyncContextManager[MakeSubject | None]:
     """Return a context manager that starts the run's agent.
 
     The context manager yields None if a bare chat model is the subject.
@@ -246,7 +233,7 @@ def _cast(
     programs: ProgramRunner,
     calls: EpisodeCalls,
     subject: ChatModel,
-    make_seat: MakeSeat | None,
+    make_subject: MakeSubject | None,
 ) -> Cast:
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
@@ -264,7 +251,7 @@ def _cast(
         embedder=run.vectors,
         workspaces=run.workspaces,
         simulator_sampling=spec.simulator_sampling,
-        make_seat=make_seat,
+        make_subject=make_subject,
     )
     return benchmark.play.cast(request)
 
@@ -310,12 +297,9 @@ class _Ended:
 
 
 def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
-    spec = shard.context.spec
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
-        lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
-        keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": shard.context.run_id}
-        lake.write_part("episodes", [p.episode for p in played], name, **keys)
+        write_part(shard.context, "episodes", [p.episode for p in played], name)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
     return ShardResult(
         part=name,

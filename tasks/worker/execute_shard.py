@@ -14,8 +14,6 @@ from schemas.run import Limits, RunSpec
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.storage.journaling.leases import lease_shard
-from tasks.storage.parquet_store import Lake
 from tasks.worker.images import settle_image
 from tasks.worker.jobs import (
     INFRA_SUFFIX,
@@ -25,7 +23,7 @@ from tasks.worker.jobs import (
     ShardResult,
     is_infra,
 )
-from tasks.worker.process import RunState, this_worker
+from tasks.worker.process import RunState, this_worker, write_part
 from tasks.worker.program_book import LASTING, ProgramFacts, Result, run_programs, sandbox_of
 
 STAGE = "execute"
@@ -66,8 +64,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(shard.context)
-    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = lease_shard(folder, shard.name, over=True)
+    hold = shard.context.lease(shard.name, over=True)
     open_outcomes = {Outcome.INFRA, Outcome.TIMEOUT} if shard.is_early else {Outcome.INFRA}
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
@@ -141,18 +138,9 @@ def _decide(
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
-    spec = shard.context.spec
     faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
-    lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
-    lake.write_part(
-        "test_verdicts",
-        verdicts,
-        name,
-        benchmark=spec.benchmark,
-        model=spec.label,
-        run_id=shard.context.run_id,
-    )
+    write_part(shard.context, "test_verdicts", verdicts, name)
     error = faults[0].detail if faults else None
     return ShardResult(len(shard.items), len(faults), name, n_run=n_run, error=error)
 

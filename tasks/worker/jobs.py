@@ -21,6 +21,7 @@ from tasks.language.access import ModelAccess
 from tasks.language.chat_model import Message
 from tasks.storage.home import Home, find_home
 from tasks.storage.journaling.dialogue_calls import Unfinished
+from tasks.storage.journaling.leases import ShardLease, lease_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 
@@ -45,45 +46,26 @@ def home_seen_by_worker(home: str, lake: str | None) -> Home:
 
 
 @dataclass(frozen=True)
-class RunContext:
-    """Facts that all shards of a run share.
+class StageContext:
+    """Facts that all shards of one stage of a run share.
 
     Attributes:
         home: Path of the driver's home.
-        lake: Folder or URL of the lake, if it is not in the home.
         invocation: Name of the driver's invocation and attempt. Only the worker that holds a
             shard's lease in the current attempt may write results of the shard.
-        subject: Access to the subject, with the concurrency of one worker process.
-        simulator: Access to the simulator. If both use one endpoint, they share one limit.
-        concurrency: Maximum number of episodes in progress in one worker process. Each has at most
-            one request in flight.
-        shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
-            smaller than the number of workers.
-        staged: Name of the lake's parts with the dataset's dialogs and problems.
-        programs: Maximum number of parallel programs per worker process.
-        embedder: Access to the embedder; None if no participant of the dialogue needs vectors.
-        environment: Fingerprint of the sandbox, part of every verdict's id.
+        fsync: Flush each written answer and part to the disk.
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
+        lake: Folder or URL of the lake, if it is not in the home.
         calls: Log of model calls, or None if no metrics are exported.
-        resources: (name, folder) pairs with the trees of programs.
     """
 
     home: str
     invocation: str
     spec: RunSpec
-    subject: ModelAccess
-    simulator: ModelAccess | None
-    concurrency: int
-    environment: str
-    staged: str
-    shards_at_once: int | None = None
-    programs: int = 1
-    fsync: bool = False
-    embedder: ModelAccess[EmbedderIdentity] | None = None
-    budget_meter: BudgetMeter | None = None
-    calls: CallLog | None = None
-    lake: str | None = None
-    resources: tuple[tuple[str, str], ...] = ()
+    fsync: bool = field(default=False, kw_only=True)
+    budget_meter: BudgetMeter | None = field(default=None, kw_only=True)
+    lake: str | None = field(default=None, kw_only=True)
+    calls: CallLog | None = field(default=None, kw_only=True)
 
     @property
     def place(self) -> Home:
@@ -97,8 +79,41 @@ class RunContext:
 
     @property
     def key(self) -> str:
-        """Return the key of the run's open resources in a worker process."""
+        """Return the key of the stage's open resources in a worker process."""
         return self.run_id
+
+    def lease(self, shard: str, *, over: bool = False) -> ShardLease:
+        """Lease a shard of the current attempt. See `lease_shard`."""
+        return lease_shard(self.place.tries(self.key) / self.invocation, shard, over=over)
+
+
+@dataclass(frozen=True)
+class RunContext(StageContext):
+    """Facts that all shards of dialogues and programs share.
+
+    Attributes:
+        subject: Access to the subject, with the concurrency of one worker process.
+        simulator: Access to the simulator. If both use one endpoint, they share one limit.
+        concurrency: Maximum number of episodes in progress in one worker process. Each has at most
+            one request in flight.
+        environment: Fingerprint of the sandbox, part of every verdict's id.
+        staged: Name of the lake's parts with the dataset's dialogs and problems.
+        shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
+            smaller than the number of workers.
+        programs: Maximum number of parallel programs per worker process.
+        embedder: Access to the embedder; None if no participant of the dialogue needs vectors.
+        resources: (name, folder) pairs with the trees of programs.
+    """
+
+    subject: ModelAccess
+    simulator: ModelAccess | None
+    concurrency: int
+    environment: str
+    staged: str
+    shards_at_once: int | None = None
+    programs: int = 1
+    embedder: ModelAccess[EmbedderIdentity] | None = None
+    resources: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,33 +227,13 @@ class AuditShard:
 
 
 @dataclass(frozen=True)
-class JudgeContext:
+class JudgeContext(StageContext):
     """Facts that all judgements of a run share."""
 
-    home: str
-    invocation: str
-    """See `RunContext.invocation`."""
-    spec: RunSpec
     judges: Mapping[str, ModelAccess]
     """Access to each rubric's judge, with the concurrency of one worker process."""
-    fsync: bool = False
-    budget_meter: BudgetMeter | None = None
-    """Meter that enforces the budget caps of the invocation; None without caps."""
-    lake: str | None = None
     reworded: frozenset[str] = frozenset()
     """Rubrics whose wording comes from a user's templates."""
-    calls: CallLog | None = None
-    """Log of model calls, or None if no metrics are exported."""
-
-    @property
-    def place(self) -> Home:
-        """Return the home as this process sees it."""
-        return home_seen_by_worker(self.home, self.lake)
-
-    @cached_property
-    def run_id(self) -> str:
-        """Return the spec's run id, computed once."""
-        return self.spec.run_id
 
     @cached_property
     def samplings(self) -> Mapping[str, Sampling]:

@@ -10,10 +10,8 @@ from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
-from tasks.language.chat_model import ChatModel, ChatRequest
+from tasks.language.chat_model import ChatModel, ChatRequest, ignore_send
 from tasks.language.opening import open_model, profile_of
-from tasks.language.sends import ignore_send
-from tasks.storage.journaling.leases import lease_shard
 from tasks.storage.journaling.segments import Form
 from tasks.storage.ledger import SendLog
 from tasks.storage.paid_calls import Calls
@@ -102,7 +100,7 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     context = shard.context
-    lease_shard(context.place.tries(context.key) / context.invocation, shard.name)
+    context.lease(shard.name)
     state = worker.resource(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
         _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)
@@ -156,13 +154,5 @@ async def _judge(state: JudgeState, job: JudgeJob, role: str) -> int | InfraErro
         return fault
     state.count(STAGE, episodes=1, output_tokens=judgement.output_tokens or 0)
     if state.context.calls:
-        state.context.calls.answered(
-            f"{role} {job.rubric}",
-            turns=1,
-            calls=judgement.n_calls,
-            input_tokens=judgement.input_tokens,
-            output_tokens=judgement.output_tokens,
-            reasoning_tokens=judgement.reasoning_tokens,
-            latency_s=judgement.latency_s,
-        )
+        state.context.calls.answered(f"{role} {job.rubric}", judgement, turns=1)
     return judgement.n_calls

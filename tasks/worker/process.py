@@ -7,11 +7,13 @@ requests.
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
+
+from pydantic import BaseModel
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
@@ -320,3 +322,14 @@ def this_worker() -> Worker:
 def close_run(run_id: str) -> None:
     """Close a run in this process. The driver calls this on every worker."""
     this_worker().close_run(run_id)
+
+
+def write_part(context: RunContext, table: str, rows: Sequence[BaseModel], name: str) -> None:
+    """Write rows of a run as one part of a table of the lake.
+
+    Raises:
+        OSError: The part could not be written.
+    """
+    spec, lake = context.spec, Lake(context.place.lake, fsync=context.fsync)
+    keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": context.run_id}
+    lake.write_part(table, rows, name, **keys)

@@ -29,7 +29,7 @@ _OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
 
 
 class RunWorkspaces:
-    """Workspaces of one run. See `tasks.dialogue.workspaces.Workspaces`.
+    """Workspaces of one run. See `tasks.dialogue.tools.Workspaces`.
 
     No thread or sandbox starts before a participant of a dialogue opens a workspace.
 
@@ -124,7 +124,7 @@ class RunWorkspaces:
 class OpenWorkspace:
     """Workspace of one participant of a dialogue. A cancelled call ends the running command.
 
-    See `tasks.dialogue.workspaces.SeatWorkspace`.
+    See `tasks.dialogue.tools.DialogueWorkspace`.
     """
 
     def __init__(self, workspace: Workspace, threads: Executor, files: Executor) -> None:

@@ -18,9 +18,8 @@ import yaml
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from tasks.language.model_spec import parse_model
-from tasks.language.servers.vllm_command import served_name
 from tasks.language.servers.vllm_metrics import ask_metrics, serving
-from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.servers.vllm_settings import VllmSettings, served_name
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tests.fixtures.processes import command_lines

@@ -16,31 +16,17 @@ import pyarrow as pa
 
 from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
-from warehouse.checks import (
-    audits,
-    dialogs,
-    docs,
-    episodes,
-    judgements,
-    problems,
-    scores,
-    validation,
-    verdicts,
-)
+from warehouse.checks import docs, validation
 from warehouse.checks.docs import index_path
+from warehouse.checks.episodes import EPISODES
 from warehouse.checks.rule import CheckContext, Implication, RowFacts, Suite, problem_digests
+from warehouse.checks.scores import JUDGE_VERDICTS, SCORES
+from warehouse.checks.staged import DIALOGS, PROBLEMS
 from warehouse.checks.validation import RuleResult, warm
+from warehouse.checks.verdicts import FORGERY_AUDIT, TEST_VERDICTS
 from warehouse.lake import LakeRows
 
-_DATASET_SUITES = (dialogs.SUITE, problems.SUITE)
-_SUITES = (
-    *_DATASET_SUITES,
-    episodes.SUITE,
-    verdicts.SUITE,
-    audits.SUITE,
-    judgements.SUITE,
-    scores.SUITE,
-)
+_SUITES = (DIALOGS, PROBLEMS, EPISODES, TEST_VERDICTS, FORGERY_AUDIT, JUDGE_VERDICTS, SCORES)
 SUITES: dict[str, Suite] = {suite.table: suite for suite in _SUITES}
 
 __all__ = [

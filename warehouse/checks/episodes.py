@@ -1,16 +1,16 @@
-"""Rules for episodes.
+"""Rules for episodes and their steps.
 
 Every later number is computed from the steps of episodes, and each episode must count exactly once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from schemas.dialog import Role
-from schemas.episode import SCRIPTED, StopReason
-from warehouse.checks.dialogs import DIGEST
+from schemas.episode import SCRIPTED, StepKind, StopReason
 from warehouse.checks.rule import (
     CheckContext,
     FrameRules,
@@ -29,7 +29,7 @@ from warehouse.checks.rule import (
     unique,
     whole_table,
 )
-from warehouse.checks.steps import STEP_RULES, consecutive_turns, messages, without_texts
+from warehouse.checks.staged import DIGEST, consecutive_turns, repeated_role
 
 _plain_rows = plain_rows(
     *("episode_id", "benchmark", "model", "setting", "dataset_version", "problem_id", "dialog_id"),
@@ -41,9 +41,9 @@ _SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
 
 def _rows(data: pa.Table, context: CheckContext) -> Sequence[Row]:
     rows = [dict(row) for row in _plain_rows(data, context)]
-    for row, steps in zip(rows, without_texts(data["steps"]), strict=True):
+    for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
         row["steps"] = steps
-        row["messages"] = messages(steps)
+        row["messages"] = _messages(steps)
         row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in row["messages"])
         row["final_episode_id"] = (
             row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
@@ -155,7 +155,127 @@ def _served_model_changed(row: Row, context: CheckContext) -> str | None:
     )
 
 
-SUITE = Suite(
+_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
+_STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
+
+
+def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
+    """Return the steps of each episode without their texts, which can be megabytes long."""
+    slim: list[list[Mapping[str, Any]]] = []
+    for chunk in steps.chunks:
+        columns = chunk.flatten()
+        flat = pa.table(
+            {
+                **{name: columns.field(name) for name in _STEP_FIELDS},
+                "call_ids": _call_ids(columns.field("calls")),
+            }
+        ).to_pylist()
+        start = 0
+        for length in chunk.value_lengths().to_pylist():
+            slim.append(flat[start : start + (length or 0)])
+            start += length or 0
+    return slim
+
+
+def _call_ids(calls: pa.ListArray) -> pa.ListArray:
+    """Return the ids of each step's tool calls, without names and arguments."""
+    return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
+
+
+def _messages(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the _messages of the dialogue."""
+    return [
+        step
+        for step in steps
+        if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
+    ]
+
+
+@no_fault("user_before_assistant", "an answer needs a question")
+def _answer_before_question(row: Row, context: CheckContext) -> str | None:
+    user_turns: set[int] = set()
+    for step in row["messages"]:
+        if step["role"] == Role.USER.value:
+            user_turns.add(step["turn"])
+        elif step["turn"] not in user_turns:
+            return f"turn {step['turn']} has an answer before its question"
+    return None
+
+
+@no_fault("turn_and_role_once", "a turn has one answer, and one verdict")
+def _role_repeated(row: Row, context: CheckContext) -> str | None:
+    return repeated_role(row["messages"])
+
+
+@no_fault("steps_before_their_message", "the message is the last step of a turn")
+def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
+    last, asks = 0, True
+    for step in row["steps"]:
+        if step["role"] == Role.SYSTEM.value:
+            continue
+        if step["kind"] == StepKind.MESSAGE.value:
+            last, asks = step["turn"], step["role"] == Role.ASSISTANT.value
+            continue
+        seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
+        if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
+            return (
+                f"turn {step['turn']}: a step has role {step['role']}, expected role {seat} "
+                f"and turn {turn}"
+            )
+    return None
+
+
+@no_fault("observation_of_a_call", "a tool result answers one call of its turn")
+def _observation_without_call(row: Row, context: CheckContext) -> str | None:
+    open_calls: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value:
+            open_calls = set()
+        if step["kind"] == StepKind.OBSERVATION.value:
+            if step["call_id"] not in open_calls:
+                return (
+                    f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is "
+                    "not an open call of the turn"
+                )
+            open_calls.remove(step["call_id"])
+        open_calls.update(step["call_ids"] or ())
+    return None
+
+
+@no_fault("calls_observed", "a model continues only after the result of its tool call")
+def _call_without_observation(row: Row, context: CheckContext) -> str | None:
+    open_calls: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value and open_calls:
+            return (
+                f"turn {step['turn']}: {step['role']} has a message while the tool call "
+                f"{', '.join(sorted(open_calls)[:5])} is unanswered"
+            )
+        open_calls.update(step["call_ids"] or ())
+        open_calls.discard(step["call_id"])
+    return None
+
+
+@no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls")
+def _negative_count(row: Row, context: CheckContext) -> str | None:
+    for step in row["steps"]:
+        for name in _COUNTS:
+            if step[name] is not None and not step[name] >= 0:
+                return f"turn {step['turn']}: {name} is {step[name]}"
+    return None
+
+
+_STEP_RULES = (
+    _answer_before_question,
+    _role_repeated,
+    _step_out_of_place,
+    _observation_without_call,
+    _call_without_observation,
+    _negative_count,
+)
+
+
+EPISODES = Suite(
     "episodes",
     (
         FrameRules(
@@ -190,7 +310,7 @@ SUITE = Suite(
                 _not_of_its_id,
                 _not_contained,
                 consecutive_turns("turns_contiguous", "turn n of scores is turn n of the episode"),
-                *STEP_RULES,
+                *_STEP_RULES,
                 _ends_before_it_starts,
                 _finished_without_answer,
                 _answers_missing,

@@ -1,7 +1,8 @@
-"""Rules for scores.
+"""Rules for judgements and scores.
 
-Each metric has exactly one score per round: a value in the metric's range, or the reason why there
-is none. Metrics do not contradict each other.
+Each expected judgement exists once, with a value of its rubric, or with a reason if it is
+unreadable. Each metric has exactly one score per round: a value in the metric's range, or the
+reason why there is none. Metrics do not contradict each other.
 """
 
 import math
@@ -18,6 +19,7 @@ from warehouse.checks.rule import (
     Suite,
     at_least,
     each_present,
+    expected,
     few_faults,
     no_fault,
     not_empty,
@@ -32,9 +34,9 @@ from warehouse.checks.rule import (
     whole_table,
 )
 
-_KEY = ("episode_id", "turn", "metric")
-_plain_rows = plain_rows(
-    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
+_SCORE = ("episode_id", "turn", "metric")
+_plain_scores = plain_rows(
+    *("run_id", "benchmark", "model", *_SCORE, "problem_id", "sample"),
     "instruction_id",
     "metric_version",
     "value",
@@ -44,13 +46,14 @@ _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault
 _TOLERANCE = 1e-9
 
 
-def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
+def _scores(data: pa.Table, context: CheckContext) -> list[Row]:
     """Return the rows, with an empty instruction id where there is none.
 
     Two scores without an instruction then count as equal.
     """
     return [
-        {**row, "instruction_id": row["instruction_id"] or ""} for row in _plain_rows(data, context)
+        {**row, "instruction_id": row["instruction_id"] or ""}
+        for row in _plain_scores(data, context)
     ]
 
 
@@ -151,19 +154,19 @@ def _contradicted(row: Row, context: CheckContext) -> str | None:
     )
 
 
-SUITE = Suite(
+SCORES = Suite(
     "scores",
     (
         FrameRules(
             "one row per episode, turn, instruction and metric",
-            _KEY,
-            _rows,
+            _SCORE,
+            _scores,
             (
                 not_empty("scores_present", "a run without scores has no result"),
                 present("episode_id_present", "a score refers to an episode", "episode_id"),
                 present("metric_present", "a score refers to a metric", "metric"),
                 unique(
-                    "score_unique", "a score counts once in every mean", *_KEY, "instruction_id"
+                    "score_unique", "a score counts once in every mean", *_SCORE, "instruction_id"
                 ),
                 at_least(
                     "turn_from_zero",
@@ -194,7 +197,7 @@ SUITE = Suite(
         ),
         each_present(
             "one row per round and metric due",
-            _KEY,
+            _SCORE,
             _due,
             "due_score_present",
             "every expected score exists",
@@ -203,12 +206,12 @@ SUITE = Suite(
         ),
         FrameRules(
             "one row per implication between two metrics",
-            _KEY,
+            _SCORE,
             _implied,
             (_contradicted,),
         ),
         whole_table(
-            _rows,
+            _scores,
             _all_unscored,
             few_faults(
                 "unscored_share",
@@ -218,6 +221,114 @@ SUITE = Suite(
             ),
             _several_versions,
             one_value("one_run", "all shards belong to one run", "run_id"),
+        ),
+    ),
+)
+
+
+_JUDGEMENT = ("episode_id", "turn", "rubric", "dimension")
+_judgements = plain_rows(
+    *("run_id", "benchmark", "model", *_JUDGEMENT, "problem_id", "sample"),
+    *("judge", "judgement_id", "value", "label", "unscored_reason", "n_calls"),
+)
+
+
+@no_fault("value_word_or_reason", "a missing value has a reason and is never a number")
+def _not_one_of_value_word_reason(row: Row, context: CheckContext) -> str | None:
+    fields = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
+    return None if len(fields) == 1 else f"has {' and '.join(fields) or 'no value or reason'}"
+
+
+@no_fault(
+    "value_in_range", "the rubric states the lowest and highest value", needs="judgement_ranges"
+)
+def _outside_range(row: Row, context: CheckContext) -> str | None:
+    low, high = (context.judgement_ranges or {}).get(
+        (row["rubric"], row["dimension"]), (None, None)
+    )
+    if row["value"] is None or low is None or high is None or low <= row["value"] <= high:
+        return None
+    return f"value {row['value']} is outside {low}..{high}"
+
+
+@no_fault("judge_of_rubric", "the run names its judge", needs="judges")
+def _other_judge(row: Row, context: CheckContext) -> str | None:
+    wanted = (context.judges or {}).get(row["rubric"])
+    return (
+        None
+        if wanted == row["judge"]
+        else f"judged by {row['judge']!r}, the run's judge is {wanted!r}"
+    )
+
+
+@no_fault("not_all_missing", "without one readable judgement, the run measures nothing")
+def _all_silent(row: Row, context: CheckContext) -> str | None:
+    if row["rows"] and all(r["unscored_reason"] in _FAULTS for r in row["rows"]):
+        return f"none of {len(row['rows'])} judgements could be read"
+    return None
+
+
+JUDGE_VERDICTS = Suite(
+    "judge_verdicts",
+    (
+        FrameRules(
+            "one row per episode, turn, rubric and dimension",
+            _JUDGEMENT,
+            _judgements,
+            (
+                present("episode_id_present", "a judgement refers to an episode", "episode_id"),
+                present(
+                    "judgement_id_present",
+                    "a judgement id identifies equal prompts",
+                    "judgement_id",
+                ),
+                unique("judgement_unique", "a judgement counts once", *_JUDGEMENT),
+                at_least(
+                    "turn_from_zero",
+                    "turns are numbered from 1; 0 stands for the whole dialogue",
+                    "turn",
+                    0,
+                ),
+                at_least("calls_not_negative", "costs are sums of calls", "n_calls", 0),
+                one_of(
+                    "reason_known",
+                    "the reason says which fault left the value missing",
+                    "unscored_reason",
+                    [r.value for r in UnscoredReason],
+                ),
+                of_run("judgement_of_run"),
+                _not_one_of_value_word_reason,
+                turn_exists("a judgement refers to an answer"),
+                of_its_episode("results are joined by problem"),
+                _outside_range,
+                _other_judge,
+                expected(
+                    "judgement_expected",
+                    "only expected judgements are requested",
+                    _JUDGEMENT,
+                    "expected_judgements",
+                    "this judgement is not expected",
+                ),
+            ),
+        ),
+        each_present(
+            "one row per judgement due",
+            _JUDGEMENT,
+            lambda context: sorted(context.expected_judgements or ()),
+            "due_judgement_present",
+            "every expected judgement exists",
+            "expected, but missing: the denominator would not count it",
+            needs="expected_judgements",
+        ),
+        whole_table(
+            _judgements,
+            _all_silent,
+            few_faults(
+                "fault_share",
+                "too many missing judgements bias a mean",
+                "judgements are missing",
+                lambda row: row["unscored_reason"] in _FAULTS,
+            ),
         ),
     ),
 )

@@ -1,11 +1,15 @@
-"""Rules for test verdicts.
+"""Rules for test verdicts, and for the audit of passed programs (table `forgery_audit`).
 
 Each answer has exactly one verdict per expected instruction. A fault of the machine never counts as
 a failed test.
+
+An audit runs decoys: tests whose expectations are altered, so that an honest program fails them.
+Each sampled pass has exactly one row. The outcome is `forged` only if the decoy is sound.
 """
 
 import math
 
+from schemas.audit import AuditOutcome
 from schemas.verdict import FailureReason, Outcome
 from warehouse.checks.rule import (
     CheckContext,
@@ -30,7 +34,7 @@ from warehouse.checks.rule import (
 )
 
 _KEY = ("episode_id", "turn", "instruction_id")
-_rows = plain_rows(
+_verdicts = plain_rows(
     *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
     "outcome",
     "reason",
@@ -99,13 +103,13 @@ def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
     )
 
 
-SUITE = Suite(
+TEST_VERDICTS = Suite(
     "test_verdicts",
     (
         FrameRules(
             "one row per episode, turn and instruction",
             _KEY,
-            _rows,
+            _verdicts,
             (
                 not_empty("verdicts_present", "a run without verdicts has no result"),
                 present(
@@ -146,7 +150,7 @@ SUITE = Suite(
             needs="expected_verdicts",
         ),
         whole_table(
-            _rows,
+            _verdicts,
             _all_infra,
             few_faults(
                 "infra_share",
@@ -162,6 +166,74 @@ SUITE = Suite(
                 "sandbox",
                 blocking=False,
             ),
+        ),
+    ),
+)
+
+
+_audits = plain_rows(
+    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
+    *("verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
+)
+
+
+@no_fault("audit_expected", "only sampled passes are audited", needs="expected_audits")
+def _not_expected(row: Row, context: CheckContext) -> str | None:
+    key = row["episode_id"], row["turn"], row["instruction_id"]
+    expected_id = (context.expected_audits or {}).get(key)
+    if expected_id is None:
+        return "this pass is not in the audit sample"
+    return (
+        None
+        if expected_id == row["verdict_id"]
+        else f"audits verdict {row['verdict_id']}, but the pass has verdict {expected_id}"
+    )
+
+
+@no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed")
+def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
+    """Return the fault of an outcome `forged` or `suspected` without a fitting decoy, or None."""
+    if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
+        return None
+    if (row["outcome"] == AuditOutcome.FORGED.value) != row["is_sound"]:
+        return f"{row['outcome']}, but its decoy is {'' if row['is_sound'] else 'not '}sound"
+    return None if row["n_decoys"] else f"{row['outcome']}, but no decoy was run"
+
+
+FORGERY_AUDIT = Suite(
+    "forgery_audit",
+    (
+        FrameRules(
+            "one row per audited pass",
+            _KEY,
+            _audits,
+            (
+                present("verdict_id_present", "only programs that ran are audited", "verdict_id"),
+                one_of(
+                    "outcome_known",
+                    "no other outcome is defined",
+                    "outcome",
+                    list(AuditOutcome),
+                ),
+                unique("audit_unique", "each pass is audited once", *_KEY),
+                at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
+                at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
+                at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
+                at_least("duration_not_negative", "a duration cannot be negative", "duration_s", 0),
+                of_run("audit_of_run"),
+                of_its_episode("results are joined by problem"),
+                _not_expected,
+                _outcome_without_ground,
+            ),
+        ),
+        each_present(
+            "one row per drawn pass",
+            _KEY,
+            lambda context: sorted(context.expected_audits or ()),
+            "drawn_pass_audited",
+            "every pass in the seeded sample is audited",
+            "in the audit sample, but not audited",
+            needs="expected_audits",
         ),
     ),
 )

@@ -25,7 +25,7 @@ from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
     from schemas.night.budget import Budget
-    from tasks.planning.builds.build_report import BuildReport
+    from tasks.planning.builds.built_folder import BuildReport
     from tasks.planning.request import BuildRequest
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -241,7 +241,7 @@ def build(
         )
     if dry_run:
         from tasks.planning.builds.build_plan import plan_build
-        from tasks.planning.builds.build_report import dry_report
+        from tasks.planning.builds.built_folder import dry_report
 
         _print(dry_report(plan_build(request, find_home())), json_output)
     else:

@@ -48,16 +48,8 @@ def stage(
         "quarantined": len(staged.quarantined),
     }
     if json_output:
-        print(
-            json.dumps(
-                {
-                    "benchmark": benchmark,
-                    "dataset_version": version,
-                    "dataset_digest": digest,
-                    **counts,
-                }
-            )
-        )
+        facts = {"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest}
+        print(json.dumps(facts | counts))
         return
     print(
         f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged,"
@@ -157,12 +149,11 @@ def _import_ratings(source: Path, json_output: bool) -> int:
         }
         print(json.dumps(counts))
     else:
+        rest = f", {len(file.quarantined)} rows in quarantine" if file.quarantined else ""
         print(
             f"{source}: {n_stored} of {file.n_input} ratings stored, {imported.n_changed} new or"
-            " changed",
-            end="",
+            f" changed{rest}"
         )
-        print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
         _print_quarantine(file.quarantined)
     return 3 if file.quarantined else 0
 

@@ -4,8 +4,9 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,8 +115,15 @@ Json = Annotated[
 ]
 
 
-FailEvent = Literal["regression", "judge_moved", "trend", "change_point"]
-"""Event for which a command can end with exit code 5."""
+class FailEvent(StrEnum):
+    """Events for which a command can end with exit code 5."""
+
+    REGRESSION = "regression"
+    JUDGE_MOVED = "judge_moved"
+    TREND = "trend"
+    CHANGE_POINT = "change_point"
+
+
 FailOn = Annotated[
     list[FailEvent] | None,
     comparison_option(help="Exit with code 5 if a run of this command has this event. Repeatable."),

@@ -60,47 +60,34 @@ def _print(report: "EndpointReport") -> None:
     from flows.text.results import print_rows
 
     profile = report.profile
-    thoughts = (
-        f"yes, in {', '.join(profile.thoughts)}"
-        if profile.thoughts
-        else "yes, hidden"
-        if report.thinks
-        else "no"
-    )
+    thoughts = "yes, hidden" if report.thinks else "no"
+    if profile.thoughts:
+        thoughts = f"yes, in {', '.join(profile.thoughts)}"
     equal_roles = (
         "unknown, because the endpoint has no system role"
         if report.takes_equal_roles is None
         else _yes(report.takes_equal_roles)
     )
+    tools = "no; Parley describes tools in the messages"
+    if profile.takes_tools:
+        tools = _yes(report.calls_tools)
+    schema = _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends no schema"
     speed = "unknown" if report.tokens_per_second is None else f"{report.tokens_per_second:g}"
     rows = [
         ("thinks", thoughts),
         ("system role", _yes(report.takes_system_role)),
         ("consecutive messages of one role", equal_roles),
         ("messages", "merged" if profile.messages == "merged" else "native"),
-        (
-            "tools",
-            _yes(report.calls_tools)
-            if profile.takes_tools
-            else "no; Parley describes tools in the messages",
-        ),
-        (
-            "answer schema",
-            _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends no schema",
-        ),
+        ("tools", tools),
+        ("answer schema", schema),
         ("parameters", ", ".join(report.parameters)),
         ("refused parameters", ", ".join(profile.refused) or "none"),
         ("tokens a second", speed),
     ]
     print_rows(f"{report.model} at {report.url}", ("property", "value"), rows)
     questions = [
-        (
-            question.name,
-            question.answer or question.refusal,
-            question.n_calls,
-            None if question.seconds is None else round(question.seconds, 2),
-        )
-        for question in report.questions
+        (q.name, q.answer or q.refusal, q.n_calls, q.seconds and round(q.seconds, 2))
+        for q in report.questions
     ]
     print_rows("Questions", ("question", "answer", "requests", "seconds"), questions)
 

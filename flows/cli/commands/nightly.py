@@ -21,7 +21,7 @@ from tasks.storage.home import find_home
 if TYPE_CHECKING:
     from flows.night.checkpoints import PendingCheckpoint
     from flows.night.preflight.dry_run import Estimate
-    from tasks.checkpoints.source_checkpoint import SourceCheckpoint
+    from tasks.checkpoints.source import SourceCheckpoint
 
 JsonRows = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 

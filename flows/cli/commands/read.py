@@ -126,7 +126,7 @@ def list_things(
 
     Models, runs and episodes come from Parley's home, all other kinds from the installation.
     """
-    from flows.text.benchmark_listing import described as benchmark_lines
+    from flows.text.listings import described as benchmark_lines
     from flows.text.listings import listing, printed_tables, reason_lines
 
     if name is not None and kind != "benchmarks":

@@ -58,12 +58,8 @@ def publish(
             f" {report.seconds:.1f} s"
         )
     for run in report.withheld:
-        print(
-            in_three_lines(
-                f"parley: run {run.run_id} is withheld (results not published): {run.reason}"
-            ),
-            file=sys.stderr,
-        )
+        line = f"parley: run {run.run_id} is withheld (results not published): {run.reason}"
+        print(in_three_lines(line), file=sys.stderr)
     if report.withheld:
         raise typer.Exit(3)
 
@@ -93,29 +89,18 @@ def release(
     from tasks.planning.reporting.publishing import release as release_run
 
     outcome = release_run(find_home(), run, because)
-    record = outcome.release
+    record, still = outcome.release, outcome.still_withheld_because
     if json_output:
-        still = outcome.still_withheld_because
-        print(
-            json.dumps(
-                {**record.model_dump(), "published": still is None, "still_withheld_because": still}
-            )
-        )
+        state = {"published": still is None, "still_withheld_because": still}
+        print(json.dumps(record.model_dump() | state))
     else:
-        state = (
-            "published" if outcome.still_withheld_because is None else "released, but not published"
-        )
+        state = "published" if still is None else "released, but not published"
         print(f"run {record.run_id[:12]}, {plain_line(record.model)} on {outcome.setting}: {state}")
         print(f"because: {plain_line(record.because, 500)}")
         print(in_three_lines(f"it was withheld because: {record.withheld_reason}"))
-    if outcome.still_withheld_because is not None:
-        print(
-            in_three_lines(
-                f"parley: run {record.run_id} is still withheld (results not published):"
-                f" {outcome.still_withheld_because}"
-            ),
-            file=sys.stderr,
-        )
+    if still is not None:
+        line = f"parley: run {record.run_id} is still withheld (results not published): {still}"
+        print(in_three_lines(line), file=sys.stderr)
         raise typer.Exit(3)
 
 
@@ -174,13 +159,8 @@ def status(json_output: Json = False) -> None:
 
     record = server_status(find_home().path)
     if json_output:
-        print(
-            json.dumps(
-                None
-                if record is None
-                else {"api_url": record.api_url, "ui_url": record.ui_url, "pid": record.pid}
-            )
-        )
+        names = ("api_url", "ui_url", "pid")
+        print(json.dumps(record and {name: getattr(record, name) for name in names}))
     else:
         text = "not running" if record is None else f"{record.ui_url} (pid {record.pid})"
         print(f"Prefect server: {text}")
@@ -226,7 +206,7 @@ def doctor(
         )
     from flows.cli.doctor import examine
 
-    findings = examine(find_home())
+    findings = list(examine(find_home()))
     if json_output:
         print(json.dumps([asdict(f) for f in findings]))
     else:
@@ -248,14 +228,8 @@ def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> Non
 
     result = calibrate(find_home(), sandbox or default_name(), data)
     if json_output:
-        print(
-            json.dumps(
-                {
-                    **asdict(result.measured),
-                    "factor": result.calibration.factor if result.calibration else None,
-                }
-            )
-        )
+        factor = result.calibration.factor if result.calibration else None
+        print(json.dumps({**asdict(result.measured), "factor": factor}))
     else:
         print(plain_text(calibrated_text(result)))
     if result.calibration is None:

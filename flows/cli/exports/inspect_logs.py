@@ -14,6 +14,7 @@ from typing import Any
 
 from flows.cli.exports.inspect_scores import sample_scores
 from flows.cli.exports.stored_run import StoredRun
+from flows.text.records import as_records
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import UsageError
@@ -24,7 +25,7 @@ from tasks.driver.judging import by_episode
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
-from warehouse.connect import query
+from warehouse.connect import Rows, query
 
 _STOPS = {
     "stop": "stop",
@@ -71,10 +72,8 @@ class _Log:
 
     def __init__(self, home: Home, run: StoredRun) -> None:
         self._home, self._run, self._record, self._spec = home, run, run.record, run.spec
-        self._log, self._model = import_module("inspect_ai.log"), import_module("inspect_ai.model")
-        self._scorer, self._tool = (
-            import_module("inspect_ai.scorer"),
-            import_module("inspect_ai.tool"),
+        self._log, self._model, self._scorer, self._tool = (
+            import_module(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool")
         )
 
     def build(self) -> Any:
@@ -139,21 +138,18 @@ class _Log:
     def _results(self, n_samples: int, n_final: int) -> Any:
         """Return the rows of the table `leaderboard` about this run. A withheld run has no rows."""
         log = self._log
-        published = self._home.warehouse.exists()
-        columns, rows = (
-            query(self._home.path, _LEADERBOARD, {"run": self._record.run_id})
-            if published
-            else ((), [])
-        )
+        rows: Rows = ((), [])
+        if self._home.warehouse.exists():
+            rows = query(self._home.path, _LEADERBOARD, {"run": self._record.run_id})
         scores: list[Any] = []
-        for row in (dict(zip(columns, values, strict=True)) for values in rows):
-            numbers = {
-                name: value for name, value in row.items() if name != "metric" and value is not None
-            }
+        for row in as_records(*rows):
+            metric = row.pop("metric")
             metrics = {
-                name: log.EvalMetric(name=name, value=value) for name, value in numbers.items()
+                name: log.EvalMetric(name=name, value=value)
+                for name, value in row.items()
+                if value is not None
             }
-            scores.append(log.EvalScore(name=row["metric"], scorer=row["metric"], metrics=metrics))
+            scores.append(log.EvalScore(name=metric, scorer=metric, metrics=metrics))
         return log.EvalResults(total_samples=n_samples, completed_samples=n_final, scores=scores)
 
     def _sample(

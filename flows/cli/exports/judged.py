@@ -87,27 +87,17 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
             "a rating sheet needs runs of one benchmark. Pass such runs with --run RUN"
         )
     rubric = _rubric(runs[0].record.benchmark, draw.rubric)
-    drawn = sorted(
-        {
-            dialogue.episode.episode_id: dialogue for run in runs for dialogue in _dialogues(run)
-        }.values(),
-        key=lambda dialogue: content_id([draw.seed, dialogue.episode.episode_id]),
-    )[: draw.limit]
+    by_id = {dialogue.episode.episode_id: dialogue for run in runs for dialogue in _dialogues(run)}
+    order = sorted(by_id, key=lambda episode_id: content_id([draw.seed, episode_id]))
+    drawn = [by_id[episode_id] for episode_id in order[: draw.limit]]
     if not drawn:
         raise UsageError(
             f"{', '.join(run_ids)}: no dialogue is finished, so there is nothing to rate. `parley"
             " list runs` shows each run's status"
         )
     dimensions = tuple(scales_of({rubric.name: rubric})[rubric.name])
-    columns = (
-        "episode_id",
-        "turn",
-        "rubric",
-        "rater",
-        *(f"{SHEET_VALUE}{name}" for name in dimensions),
-        "dialogue_id",
-        "shown",
-    )
+    values = (f"{SHEET_VALUE}{name}" for name in dimensions)
+    columns = ("episode_id", "turn", "rubric", "rater", *values, "dialogue_id", "shown")
     empty = (None,) * (1 + len(dimensions))
     rows = [
         (

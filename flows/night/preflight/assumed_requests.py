@@ -183,11 +183,9 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
-    usual = (
-        due.usual
-        if measured is None or measured.answers is None
-        else max(1, round(measured.answers))
-    )
+    usual = due.usual
+    if measured is not None and measured.answers is not None:
+        usual = max(1, round(measured.answers))
     return due.rounds if usual is None else min(usual, due.rounds)
 
 
@@ -235,11 +233,8 @@ def _assumed_subject(
     texts = _user_texts(plan, episode)
     shown_answers, generated = _shown_answers(dialog, policy), _answered_rounds(plan, episode)
     done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
-    history, each, due = (
-        plan.context_length(dialog) // CHARACTERS_PER_TOKEN,
-        _answer_tokens(plan),
-        Calls(),
-    )
+    history = plan.context_length(dialog) // CHARACTERS_PER_TOKEN
+    each, due = _answer_tokens(plan), Calls()
     n, observed = _calls_per_turn(plan, len(generated))
     for n_before, turn in enumerate(sorted({*generated, *dialog.scripted_answers})):
         reply = _reply_tokens(plan, episode, holds_all=sees_none)
@@ -248,13 +243,9 @@ def _assumed_subject(
             within = n * (n - 1) // 2 * (each + observed) if observed else 0
             due += Calls(n, n * (history + new) + within, n * each)
         if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
-            answer_tokens = (
-                _tokens(shown_answers[turn])
-                if turn in shown_answers
-                else n * (each + observed)
-                if observed
-                else each
-            )
+            answer_tokens = n * (each + observed) if observed else each
+            if turn in shown_answers:
+                answer_tokens = _tokens(shown_answers[turn])
             is_shown = not n_before or policy is not HistoryPolicy.UPSTREAM_V0
             history += new + (answer_tokens if is_shown else 0)
     return due

@@ -51,18 +51,9 @@ def toolchain_warnings(sandbox: Sandbox, problems: Iterable[Problem]) -> Iterato
 
 def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]]:
     """Yield the toolchain of a task with its modules. Python tasks yield None as toolchain."""
-    suites = [
-        instruction.suite
-        for instruction in problem.instructions
-        if instruction.suite.kind in _KINDS
-    ]
-    modules = frozenset(
-        name
-        for suite in suites
-        if suite.kind == "javascript"
-        for test in suite.tests
-        for name in required_modules(test)
-    )
+    suites = [i.suite for i in problem.instructions if i.suite.kind in _KINDS]
+    tests = [test for suite in suites if suite.kind == "javascript" for test in suite.tests]
+    modules = frozenset(name for test in tests for name in required_modules(test))
     yield (suites[0].kind if suites else None), modules
 
 

@@ -99,13 +99,10 @@ def estimate(plan: RunPlan) -> Estimate:
         simulator += simulator_calls(plan, episode, begun)
     judged, n_judged = judge_calls(plan, pending)
     judge = sum(judged.values(), Calls())
+    to_judges = (judge_requests(plan, rubric, calls) for rubric, calls in judged.items())
     costs = [
         *estimated_costs(plan, player_requests(plan, subject, simulator), len(pending)),
-        *estimated_costs(
-            plan,
-            (judge_requests(plan, rubric, calls) for rubric, calls in judged.items()),
-            n_judged,
-        ),
+        *estimated_costs(plan, to_judges, n_judged),
     ]
     measured = measured_by_plan(plan)
     return Estimate(
@@ -206,11 +203,7 @@ def _lacks_its_engine(model: ModelRequest) -> bool:
 
 
 def _with(request: EvaluationRequest, absent: dict[int, ModelRequest]) -> EvaluationRequest:
-    def replacement_of(model: ModelRequest) -> ModelRequest:
-        return absent.get(id(model), model)
-
-    simulator = replacement_of(request.simulator) if request.simulator else None
-    judges = {rubric: replacement_of(judge) for rubric, judge in request.judges.items()}
-    return request.model_copy(
-        update={"model": replacement_of(request.model), "simulator": simulator, "judges": judges}
-    )
+    roles = {"model": request.model, "simulator": request.simulator}
+    changed = {role: absent.get(id(model), model) for role, model in roles.items()}
+    judges = {rubric: absent.get(id(judge), judge) for rubric, judge in request.judges.items()}
+    return request.model_copy(update={**changed, "judges": judges})

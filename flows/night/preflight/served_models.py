@@ -64,17 +64,13 @@ def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
     The facts are those that the model's endpoint reported at the first use of the model, as text
     such as `base_url http://host/v1, owned_by vllm`. Models without stored facts are left out.
     """
-    stored = (
-        (model.role, _read(_path(plan.home, model.access.identity)))
-        for model in _role_models(plan)
-        if not model.is_stated
-    )
-    lines = (
-        (role, ", ".join(f"{name} {value}" for name, value in facts.items()))
-        for role, facts in stored
-        if facts
-    )
-    return tuple(dict.fromkeys(lines))
+    lines: dict[tuple[str, str], None] = {}
+    for model in _role_models(plan):
+        facts = None if model.is_stated else _read(_path(plan.home, model.access.identity))
+        if facts:
+            text = ", ".join(f"{name} {value}" for name, value in facts.items())
+            lines[model.role, text] = None
+    return tuple(lines)
 
 
 def differences(stored: Facts, current: Facts) -> tuple[str, ...]:

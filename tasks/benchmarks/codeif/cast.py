@@ -35,7 +35,7 @@ def cast(request: CastRequest) -> Cast:
         return _dynamic(request)
     history = history_of(request.dialog, request.options) or SETTINGS[request.setting].history
     return scripted_cast(
-        request.subject_seat(history), planned_texts(request.dialog, request.options)
+        request.subject_participant(history), planned_texts(request.dialog, request.options)
     )
 
 
@@ -49,7 +49,7 @@ def _dynamic(request: CastRequest) -> Cast:
     texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
     instructions = reviewed_instructions(ids)
     subject = ReviewedSubject(
-        chat=request.subject_seat(),
+        chat=request.subject_participant(),
         programs=request.programs,
         programs_of=lambda _, answer: wanted_programs(
             request.problem, request.dialog, instructions, answer, request.options

@@ -20,8 +20,8 @@ from tasks.benchmarks.convcode.prompts import (
 )
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
 from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
-from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.engine import Cast
+from tasks.dialogue.reviewed_subject import CodingSubject
 from tasks.dialogue.simulated_feedback import (
     FeedbackEnvironment,
     FixedFeedback,
@@ -55,7 +55,7 @@ def _static(request: CastRequest) -> Cast:
     texts = own_texts(request.dialog, request.options)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
-    return scripted_cast(request.subject_seat(HISTORY), texts)
+    return scripted_cast(request.subject_participant(HISTORY), texts)
 
 
 def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
@@ -65,7 +65,7 @@ def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
         partial(code_of, problem, request.options),
     )
     subject = CodingSubject(
-        chat=request.subject_seat(HISTORY),
+        chat=request.subject_participant(HISTORY),
         programs=request.programs,
         suite=suite,
         code_of=code,

@@ -24,8 +24,7 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.stage import QUERIES
 from tasks.benchmarks.setting import Options
 from tasks.judging.rubric import RatingScale
-from tasks.language.asking import Unreadable, ask_until_read
-from tasks.language.chat_model import ChatRequest, Message
+from tasks.language.chat_model import ChatRequest, Message, Unreadable, ask_until_read
 from tasks.language.prompt import PromptTexts, fill
 
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", ("query_draft", "query_revision"))

@@ -19,7 +19,7 @@ def cast(request: CastRequest) -> Cast:
         ConfigError: The setting needs a simulator for the agent, and there is none.
     """
     is_alone = request.setting == FIRST_QUERY
-    model = request.simulator if request.make_seat is None or is_alone else request.user_model
+    model = request.simulator if request.make_subject is None or is_alone else request.user_model
     user = IssueUser(
         opening=own_texts(request.dialog, request.options)[0],
         persona=dict(request.dialog.labels)[PERSONA_TEXT],
@@ -28,10 +28,10 @@ def cast(request: CastRequest) -> Cast:
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,
-        ends_with_diff=request.make_seat is None,
+        ends_with_diff=request.make_subject is None,
     )
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=user,
         max_turns=MOST_ROUNDS,
         max_steps=MOST_STEPS,

@@ -21,12 +21,25 @@ from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.program_runs import diff_in
 from tasks.dialogue.agents.repository import ENDED, FINISHED
-from tasks.dialogue.coding_subject import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, Message
+from tasks.dialogue.reviewed_subject import (
+    CANDIDATE,
+    PART,
+    REVIEW,
+    REVIEWED,
+    UNREADABLE,
+    VIOLATIONS,
+)
+from tasks.language.chat_model import (
+    AskResult,
+    ChatModel,
+    Message,
+    Messages,
+    Unreadable,
+    ask_until_read,
+    spent,
+)
 from tasks.language.prompt import fill, quote_messages, quote_text
-from tasks.language.sends import spent
 
 T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3

@@ -213,10 +213,10 @@ class WaitingUser:
 def cast(request: CastRequest) -> Cast:
     """Return a cast of the subject and a user who waits until the subject's work is done."""
     user = WaitingUser(
-        tuple(own_texts(request.dialog, request.options)), request.make_seat is not None
+        tuple(own_texts(request.dialog, request.options)), request.make_subject is not None
     )
     return Cast(
-        subject=request.subject_seat(),
+        subject=request.subject_participant(),
         counterpart=user,
         max_turns=MOST_ROUNDS,
         max_steps=MOST_STEPS,

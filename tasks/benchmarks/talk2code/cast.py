@@ -23,8 +23,8 @@ from tasks.benchmarks.talk2code.settings import (
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
-from tasks.dialogue.engine import Cast, Seat, Stop, Transcript
-from tasks.dialogue.scripted_user import PartlyScripted
+from tasks.dialogue.chat_subject import PartlyScripted
+from tasks.dialogue.engine import Cast, Participant, Stop, Transcript
 from tasks.language.prompt import fill
 
 
@@ -38,14 +38,14 @@ def cast(request: CastRequest) -> Cast:
         ConfigError: the setting is interactive, and the run has no simulator.
     """
     if request.setting in (DIRECT, DIRECT_JUDGED):
-        subject = InstructedSeat(
-            request.subject_seat(HistoryPolicy.REFERENCE),
+        subject = InstructedSubject(
+            request.subject_participant(HistoryPolicy.REFERENCE),
             instruction(request.dialog, PROMPTS["direct"]),
         )
     elif is_interactive(request.setting):
         return _interactive(request)
     else:
-        subject = PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
+        subject = PartlyScripted(request.subject_participant(), golden_answers(request.dialog))
     return scripted_cast(subject, own_texts(request.dialog, request.options))
 
 
@@ -77,7 +77,9 @@ def _interactive(request: CastRequest) -> Cast:
     )
     # One more than the model's replies, so that the user ends the dialogue, not the limit.
     return Cast(
-        subject=InstructedSeat(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
+        subject=InstructedSubject(alone.subject_participant(), task),
+        counterpart=user,
+        max_turns=turns + 1,
     )
 
 
@@ -109,20 +111,20 @@ def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
 
 
 @dataclass(frozen=True)
-class InstructedSeat:
+class InstructedSubject:
     """Participant that gets an instruction, which the other participant does not see."""
 
-    seat: Seat
+    participant: Participant
     text: str
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Let `seat` speak on the transcript with the instruction as the first system message.
+        """Let `participant` speak with the instruction as the first system message.
 
-        Exceptions that `seat` raises are not caught.
+        Exceptions that `participant` raises are not caught.
         """
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
         dialog = transcript.dialog.model_copy(
             update={"turns": (instruction, *transcript.dialog.turns)}
         )
-        return await self.seat.speak(replace(transcript, dialog=dialog))
+        return await self.participant.speak(replace(transcript, dialog=dialog))

@@ -15,7 +15,7 @@ STEPS_A_MESSAGE = 2
 def cast(request: CastRequest) -> Cast:
     """Return the participants of one dialogue."""
     return scripted_cast(
-        request.subject_seat(history_of(request.dialog, request.options)),
+        request.subject_participant(history_of(request.dialog, request.options)),
         own_texts(request.dialog, request.options),
         MOST_STEPS + STEPS_A_MESSAGE * request.dialog.context_turns,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
-from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSubject
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.chat_model import Message
@@ -46,13 +46,13 @@ class ThinkingSubject:
 
 
 @asynccontextmanager
-async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+async def begin(request: AgentRequest) -> AsyncIterator[MakeSubject]:
     """Yield the function that makes the subject. The agent has no state other than its steps."""
 
-    def seat(history: HistoryPolicy) -> ThinkingSubject:
+    def make_subject(history: HistoryPolicy) -> ThinkingSubject:
         return ThinkingSubject(ChatSubject(request.model, request.sampling, history))
 
-    yield seat
+    yield make_subject
 
 
 AGENT = Agent(

@@ -13,18 +13,18 @@ from schemas.dialog import HistoryPolicy
 from schemas.episode import Step
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import AgentIdentity, Sampling
-from tasks.dialogue.engine import Seat
-from tasks.dialogue.workspaces import Workspaces
+from tasks.dialogue.engine import Participant
+from tasks.dialogue.tools import Workspaces
 from tasks.language.chat_model import ChatModel
 
 if TYPE_CHECKING:
     from tasks.language.embedding import TextVectors
 
 
-class MakeSeat(Protocol):
-    """Function (a benchmark's history policy) -> subject of a dialogue, a `Seat`."""
+class MakeSubject(Protocol):
+    """Function (a benchmark's history policy) -> subject of a dialogue, a `Participant`."""
 
-    def __call__(self, history: HistoryPolicy) -> Seat: ...
+    def __call__(self, history: HistoryPolicy) -> Participant: ...
 
 
 class TalkAnswers(Protocol):
@@ -86,7 +86,7 @@ class BeginDialogue(Protocol):
     Of the agent's state, only the stored answers in `AgentRequest.talk_answers` persist.
     """
 
-    def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]: ...
+    def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSubject]: ...
 
 
 @dataclass(frozen=True)

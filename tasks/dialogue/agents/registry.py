@@ -12,14 +12,14 @@ AGENTS: "Registry[Agent]" = Registry(
     "parley.agents",
     {
         "a-mem": "tasks.dialogue.agents.memory.a_mem:AGENT",
-        "autonomous": "tasks.dialogue.agents.repository.autonomous:AGENT",
+        "autonomous": "tasks.dialogue.agents.repository.agents:AUTONOMOUS",
         "chain_of_thought": "tasks.dialogue.agents.chain_of_thought:AGENT",
         "hipporag": "tasks.dialogue.agents.memory.hipporag:AGENT",
-        "interactive": "tasks.dialogue.agents.repository.interactive:AGENT",
+        "interactive": "tasks.dialogue.agents.repository.agents:INTERACTIVE",
         "memoryos": "tasks.dialogue.agents.memory.memory_os:AGENT",
         "mini-swe-agent": "tasks.dialogue.agents.repository.outside.adapters:MINI_SWE_AGENT",
         "openhands": "tasks.dialogue.agents.repository.outside.adapters:OPENHANDS",
-        "schema-guided": "tasks.dialogue.agents.repository.schema_guided:AGENT",
+        "schema-guided": "tasks.dialogue.agents.repository.agents:SCHEMA_GUIDED",
     },
     remedy="See `parley list agents`",
 )

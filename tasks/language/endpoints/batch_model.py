@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from tasks.language.access import ModelAccess
+from tasks.language.chat_model import OnSend, ignore_send
 from tasks.language.endpoints.batch_desk import BatchDesk
 from tasks.language.endpoints.batch_files import BatchPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.sends import OnSend, ignore_send
 
 RETRY_WINDOW_S = 7 * 86_400.0
 """Seconds after the first try of a request after which no new try starts."""

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from tasks.language.access import ModelAccess
-from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.chat_model import ChatRequest, Completion, OnSend, Send, ignore_send
 from tasks.language.endpoints.answer_text import Thought, with_tools_as_text
 from tasks.language.endpoints.answers import (
     Answer,
@@ -38,7 +38,6 @@ from tasks.language.endpoints.request_parts import (
     without,
 )
 from tasks.language.endpoints.wire import is_plausible_name, observed, request_body
-from tasks.language.sends import OnSend, Send, ignore_send
 
 _REMEDIES = {
     "merged_messages": "The model's chat template rejects the native form of the messages."

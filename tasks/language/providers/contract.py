@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint
 from tasks.language.access import ModelAccess
-from tasks.language.sends import OnSend, ignore_send
+from tasks.language.chat_model import OnSend, ignore_send
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.home_records import FileDigests
 
@@ -28,7 +28,6 @@ class SpecSettings:
     """Complete model spec, for messages."""
     today: str
     """Present date in UTC, used in the revision `unpinned-<date>`."""
-    base_url: str | None = None
     key_env: str | None = None
     revision: str | None = None
     name: str | None = None
@@ -42,14 +41,12 @@ class SpecSettings:
                 f"model {self.text!r}: does not accept a name ({self.name!r}); remove it"
             )
 
-    def refuse_address(self) -> None:
-        """Raise ConfigError if the user set an address or key: this kind of model accepts none."""
-        for name in ("base_url", "key_env"):
-            if getattr(self, name):
-                raise ConfigError(
-                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r});"
-                    " remove it"
-                )
+    def refuse_key(self) -> None:
+        """Raise ConfigError if the user set a key: this kind of model accepts none."""
+        if self.key_env:
+            raise ConfigError(
+                f"model {self.text!r}: does not accept key_env ({self.key_env!r}); remove it"
+            )
 
     def refuse_other_revision(self, revision: str) -> None:
         """Raise ConfigError if the user set a revision: this kind of model determines its own."""

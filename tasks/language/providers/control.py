@@ -22,7 +22,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
     settings.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, FORMS)
-    settings.refuse_address()
+    settings.refuse_key()
     settings.refuse_other_revision("1")
     return ModelAccess(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
 

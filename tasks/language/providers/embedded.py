@@ -27,7 +27,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
         raise UnknownName(
             "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}"
         )
-    settings.refuse_address()
+    settings.refuse_key()
     weights = embedded_weights()
     engine = f"xllamacpp-{version('xllamacpp')}"
     settings.refuse_other_revision(engine)

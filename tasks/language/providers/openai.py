@@ -41,12 +41,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
             f"model {settings.text!r}: an address begins with http:// or https://; write"
             " openai:MODEL@http://HOST:PORT/v1"
         )
-    if url and settings.base_url and url.rstrip("/") != settings.base_url.rstrip("/"):
-        raise ConfigError(
-            f"model {settings.text!r}: base_url={settings.base_url!r} differs from {url!r}"
-            " after the @; remove one of the two"
-        )
-    address, query = _address(url or settings.base_url, settings.text)
+    address, query = _address(url, settings.text)
     identity = ModelIdentity(provider=NAME, name=name.strip(), revision=settings.unpinned)
     return ModelAccess(
         identity, ModelEndpoint(base_url=address, key_env=settings.key_env, query=query)

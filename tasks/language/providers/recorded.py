@@ -7,7 +7,7 @@ from schemas.errors import UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
 from tasks.language.providers.contract import ModelProvider, OpenSettings, SpecSettings
-from tasks.language.recorded_model import RecordedModel, Recording, load_recording, recording_name
+from tasks.language.recorded_model import RecordedModel, load_recording, recording_name
 
 if TYPE_CHECKING:
     from tasks.language.chat_model import ChatModel
@@ -17,7 +17,7 @@ NAME = "recorded"
 
 def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the recording that a spec names, as a model."""
-    settings.refuse_address()
+    settings.refuse_key()
     path = Path(rest).expanduser()
     recording = load_recording(path)
     identity = ModelIdentity(
@@ -31,11 +31,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
 
 def open_recording(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a recording after a check that its answers are unchanged."""
-    identity, path = access.identity, access.endpoint.path
-    return RecordedModel(identity, _same_recording(identity, Path(path or identity.name)))
-
-
-def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
+    identity, path = access.identity, Path(access.endpoint.path or access.identity.name)
     recording = load_recording(path)
     if identity.weights_digest not in ("", recording.digest):
         raise UsageError(
@@ -43,7 +39,7 @@ def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
             f" {recording.digest}, the run's is {identity.weights_digest}). Restore the file and"
             " repeat the command, or start a run on the new file"
         )
-    return recording
+    return RecordedModel(identity, recording)
 
 
 PROVIDER = ModelProvider(

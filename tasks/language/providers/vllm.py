@@ -10,13 +10,13 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
 from tasks.language.providers.contract import ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
-from tasks.language.servers.vllm_command import (
+from tasks.language.servers.vllm_settings import (
+    VllmSettings,
     engine_version,
     find_program,
     serve_commands,
     served_name,
 )
-from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.language.weights import WEIGHTS, weight_files, weights_digest
 
 NAME = "vllm"
@@ -26,7 +26,7 @@ _LOGS_LOCK = Lock()
 
 def read(rest: str, settings: SpecSettings) -> ModelAccess:
     """Return the model of a spec: a folder of weights, or a repository's name."""
-    settings.refuse_address()
+    settings.refuse_key()
     folder = Path(rest).expanduser()
     if folder.is_dir():
         if not weight_files(folder.resolve()):

@@ -13,14 +13,8 @@ from queue import Queue
 from typing import Any
 
 from tasks.language.providers.embedded import embedded_weights
-from tasks.language.servers.loopback_http import LoopbackServer
-from tasks.language.servers.server_process import (
-    RESTARTS,
-    end_with_parent,
-    report_ready,
-    server_process,
-    take_stdout,
-)
+from tasks.language.servers.loopback_http import serve_until_parent_ends
+from tasks.language.servers.server_process import RESTARTS, server_process
 
 # Engines of llama.cpp (`xllamacpp`) with SmolLM2-135M in this process. A request uses a free one.
 # Greedy answers depend on the batch of a token, on a reused prompt cache and on the number of
@@ -144,11 +138,13 @@ def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
         UsageError: The extra `embedded` is not installed.
         ModelUnavailable: The server did not start in time.
     """
-    weights = embedded_weights()
-    arguments = ("--weights", str(weights))
-    module, log = "tasks.language.servers.embedded_server", log_dir / "embedded-smollm2.log"
     with server_process(
-        "embedded:smollm2", module, arguments, log, ready_s=ready_s, restarts=RESTARTS
+        "embedded:smollm2",
+        "tasks.language.servers.embedded_server",
+        ("--weights", str(embedded_weights())),
+        log_dir / "embedded-smollm2.log",
+        ready_s=ready_s,
+        restarts=RESTARTS,
     ) as base_url:
         yield base_url
 
@@ -159,18 +155,10 @@ def main() -> None:
         prog="python -m tasks.language.servers.embedded_server", description=__doc__
     )
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0, help="default: a free port")
-    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
-    arguments = parser.parse_args()
-    report = take_stdout()
-    end_with_parent(arguments.parent, lambda: None)
-    server = LoopbackServer(
-        MODEL_NAME,
-        Engines(arguments.weights, min(MAX_ENGINES, os.cpu_count() or 1)).answer,
-        arguments.port,
+    number = min(MAX_ENGINES, os.cpu_count() or 1)
+    serve_until_parent_ends(
+        parser, lambda arguments: (MODEL_NAME, Engines(arguments.weights, number).answer)
     )
-    report_ready(report, server.base_url)
-    server.serve_forever()
 
 
 if __name__ == "__main__":

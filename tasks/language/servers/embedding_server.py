@@ -15,14 +15,8 @@ from typing import Any
 from schemas.run import EmbedderIdentity
 from tasks.language.access import ModelAccess
 from tasks.language.model_spec import BGE_M3
-from tasks.language.servers.loopback_http import LoopbackServer
-from tasks.language.servers.server_process import (
-    RESTARTS,
-    end_with_parent,
-    report_ready,
-    server_process,
-    take_stdout,
-)
+from tasks.language.servers.loopback_http import AnswerRequest, serve_until_parent_ends
+from tasks.language.servers.server_process import RESTARTS, server_process
 
 # Engines of FlagEmbedding in this process, which share the weights. A request uses a free one. The
 # last digits of a vector depend on the other texts of a batch, and batches are no faster on a CPU.
@@ -144,23 +138,16 @@ def embedding_server(
     Raises:
         ModelUnavailable: The server did not start in time.
     """
-    identity, endpoint = access.identity, access.endpoint
-    arguments = (
-        "--name",
-        identity.name,
-        "--pooling",
-        identity.pooling,
-        "--max-length",
-        str(identity.max_length),
-    )
-    weights = ("--weights", endpoint.path) if endpoint.path else ()
-    log = log_dir / f"embedder-{identity.name}.log"
-    module, limit_s = (
-        "tasks.language.servers.embedding_server",
-        ready_s if endpoint.path else _DOWNLOAD_S,
-    )
+    identity, weights = access.identity, access.endpoint.path
+    arguments = ["--name", identity.name, "--pooling", identity.pooling]
+    arguments += ["--max-length", str(identity.max_length)]
     with server_process(
-        identity.label, module, (*arguments, *weights), log, ready_s=limit_s, restarts=RESTARTS
+        identity.label,
+        "tasks.language.servers.embedding_server",
+        (*arguments, *(("--weights", weights) if weights else ())),
+        log_dir / f"embedder-{identity.name}.log",
+        ready_s=ready_s if weights else _DOWNLOAD_S,
+        restarts=RESTARTS,
     ) as base_url:
         yield base_url
 
@@ -195,22 +182,16 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
     parser.add_argument("--max-length", type=int, required=True)
-    parser.add_argument("--port", type=int, default=0, help="default: a free port")
-    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
-    arguments = parser.parse_args()
-    report = take_stdout()
-    end_with_parent(arguments.parent, lambda: None)
     number = min(MAX_ENGINES, os.cpu_count() or 1)
-    engines = EmbeddingEngines(
-        arguments.name,
-        arguments.weights or _download_weights(),
-        arguments.pooling,
-        arguments.max_length,
-        number,
-    )
-    server = LoopbackServer(arguments.name, engines.answer, arguments.port)
-    report_ready(report, server.base_url)
-    server.serve_forever()
+
+    def load(arguments: argparse.Namespace) -> tuple[str, AnswerRequest]:
+        weights = arguments.weights or _download_weights()
+        engines = EmbeddingEngines(
+            arguments.name, weights, arguments.pooling, arguments.max_length, number
+        )
+        return arguments.name, engines.answer
+
+    serve_until_parent_ends(parser, load)
 
 
 if __name__ == "__main__":

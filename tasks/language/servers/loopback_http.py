@@ -3,9 +3,12 @@
 import contextlib
 import json
 import select
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tasks.language.servers.server_process import end_with_parent, report_ready, take_stdout
 
 AnswerRequest = Callable[[Mapping[str, Any], Callable[[], bool]], Mapping[str, Any]]
 """Returns the answer, or an `error` with its `code`, from (body, `is_gone`).
@@ -29,6 +32,25 @@ class LoopbackServer(ThreadingHTTPServer):
     def base_url(self) -> str:
         """Return the base URL of the server."""
         return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+def serve_until_parent_ends(
+    parser: ArgumentParser, load: Callable[[Namespace], tuple[str, AnswerRequest]]
+) -> None:
+    """Serve a model in this process until the parent process ends.
+
+    Args:
+        parser: Parser of the command line, to which port and parent process are added.
+        load: Returns the model's name and its answers. Called with the parsed arguments.
+    """
+    parser.add_argument("--port", type=int, default=0, help="default: a free port")
+    parser.add_argument("--parent", type=int, required=True, help="id of the process to end with")
+    arguments = parser.parse_args()
+    report = take_stdout()
+    end_with_parent(arguments.parent, lambda: None)
+    server = LoopbackServer(*load(arguments), arguments.port)
+    report_ready(report, server.base_url)
+    server.serve_forever()
 
 
 class _Handler(BaseHTTPRequestHandler):

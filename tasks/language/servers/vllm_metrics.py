@@ -28,11 +28,8 @@ COUNTERS = {
     "preemptions": "vllm:num_preemptions_total",
 }
 """Parley's name -> vLLM's name of each counter, a value that only grows while the server lives."""
-_RUNNING, _WAITING, _CACHE = (
-    "vllm:num_requests_running",
-    "vllm:num_requests_waiting",
-    "vllm:kv_cache_usage_perc",
-)
+_RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+_CACHE = "vllm:kv_cache_usage_perc"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from tasks.language.servers.vllm_command import ServeCommand
+from tasks.language.servers.vllm_settings import ServeCommand
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SEGMENT = "/dev/shm/psm_"

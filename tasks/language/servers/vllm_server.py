@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.language.servers.server_log import first_error
 from tasks.language.servers.server_process import (
     end_with_parent,
+    first_error,
     report_progress,
     report_ready,
     server_process,
     take_stdout,
 )
-from tasks.language.servers.vllm_command import ServeCommand
 from tasks.language.servers.vllm_replica import WATCHER, Replica, adopt_orphans, end_everything
+from tasks.language.servers.vllm_settings import ServeCommand
 
 HUB_KEYS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Environment variables with keys of the hub, which vLLM needs for gated weights."""

@@ -1,38 +1,36 @@
-"""Settings of vLLM for a model that Parley serves, and the subset that can change an answer."""
+"""Settings of vLLM for a model that Parley serves, and the commands that serve it.
 
+This module starts no process, except to read vLLM's version.
+"""
+
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
-from schemas.errors import ConfigError
+from schemas.content_id import content_id
+from schemas.errors import ConfigError, UsageError
 from schemas.outside.secret_names import looks_secret, secret_in
+from schemas.run import ModelIdentity
 
 AUTO = "auto"
 _OURS = frozenset(
-    {
-        *(
-            "--host",
-            "--port",
-            "--served-model-name",
-            "--model",
-            "--revision",
-            "--api-key",
-            "--seed",
-            "--dtype",
-            "--max-model-len",
-        ),
-        *(
-            "--tensor-parallel-size",
-            "-tp",
-            "--gpu-memory-utilization",
-            "--enable-prefix-caching",
-            "--no-enable-prefix-caching",
-        ),
+    (
+        *("--host", "--port", "--served-model-name", "--model", "--revision", "--api-key"),
+        *("--seed", "--dtype", "--max-model-len", "--tensor-parallel-size", "-tp"),
+        *("--gpu-memory-utilization", "--enable-prefix-caching", "--no-enable-prefix-caching"),
         *("--generation-config", "--uds", "--config"),
-    }
+    )
 )
 """Arguments that Parley sets itself, or that would change the server's address."""
 
@@ -175,3 +173,155 @@ class VllmSettings(Frozen):
         return ",".join(
             devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel]
         )
+
+
+VARIABLE = "PARLEY_VLLM"
+"""Environment variable with the path of a vllm executable outside of Parley's environment.
+
+An environment of its own suits vLLM, whose pinned packages differ from Parley's.
+"""
+ANY_PORT = "PORT"
+"""Placeholder in a server's arguments that a free port replaces when the server starts."""
+_VERSION = "from importlib.metadata import version; print(version('vllm'))"
+_VERSION_S = 300.0
+"""Time limit in seconds of `vllm --version`, which imports PyTorch first."""
+
+
+@dataclass(frozen=True)
+class ServeCommand:
+    """Command of one replica. `arguments` contains ANY_PORT in place of its port."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    """Environment variables of the server, in addition to those of this process."""
+
+    def shown(self) -> str:
+        """Return the command as a person would type it."""
+        return " ".join(
+            [
+                *(f"{name}={shlex.quote(value)}" for name, value in self.environment.items()),
+                shlex.join(self.arguments),
+            ]
+        )
+
+    def at(self, port: int) -> list[str]:
+        """Return the arguments with `port` in place of ANY_PORT."""
+        return [str(port) if argument == ANY_PORT else argument for argument in self.arguments]
+
+
+def served_name(identity: ModelIdentity) -> str:
+    """Return the server's name for the model: the digest of its weights or of its identity."""
+    return identity.weights_digest or content_id(identity)
+
+
+def serve_commands(
+    identity: ModelIdentity,
+    place: str,
+    settings: VllmSettings,
+    *,
+    revision: str | None = None,
+    program: str | None = None,
+) -> tuple[ServeCommand, ...]:
+    """Return the command of each replica.
+
+    Args:
+        identity: Model to serve.
+        place: Folder of weights, or a repository's name.
+        settings: Settings of vLLM.
+        revision: Revision of the repository. Ignored for a folder.
+        program: Path of the executable. Default: its name in the settings.
+    """
+    name = program or settings.command or os.environ.get(VARIABLE) or "vllm"
+    optional = {
+        "--revision": "" if Path(place).is_dir() else revision,
+        "--dtype": settings.dtype,
+        "--max-model-len": settings.max_model_len,
+        "--tensor-parallel-size": settings.tensor_parallel if settings.tensor_parallel > 1 else "",
+        "--gpu-memory-utilization": settings.memory_share,
+    }
+    arguments = (
+        *(name, "serve", place, "--served-model-name", served_name(identity)),
+        *("--host", "127.0.0.1", "--port", ANY_PORT, "--seed", str(settings.seed)),
+        *("--enable-prefix-caching", "--generation-config", "vllm"),
+        *(word for flag, value in optional.items() if value for word in (flag, str(value))),
+        *settings.arguments,
+    )
+    return tuple(
+        ServeCommand(
+            arguments,
+            {
+                **({"CUDA_VISIBLE_DEVICES": d} if (d := settings.devices_of(i)) else {}),
+                **settings.environment,
+            },
+        )
+        for i in range(settings.replicas)
+    )
+
+
+def find_program(settings: VllmSettings) -> str:
+    """Return the path of the vllm executable.
+
+    Raises:
+        UsageError: There is none. The message says what to install or set.
+    """
+    command = settings.command or os.environ.get(VARIABLE)
+    beside = Path(sys.executable).with_name("vllm")
+    program = (
+        shutil.which(command)
+        if command
+        else (str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm"))
+    )
+    if program is None:
+        reason = f"{command!r} is not an executable" if command else "it is not installed"
+        raise UsageError(
+            f"models vllm:... need vLLM, but {reason}. Either run pip install"
+            ' "parley-eval[vllm]", or install vllm into an environment of its own and set'
+            f" {VARIABLE}=/that/bin/vllm (`serve: {{command: ...}}` in a configuration)"
+        )
+    return program
+
+
+def engine_version(settings: VllmSettings) -> str:
+    """Return the engine's version, such as `vllm-0.32.0`: a model's default revision.
+
+    Raises:
+        UsageError: vLLM is not installed, or its version is unknown.
+    """
+    program = find_program(settings)
+    if not settings.command and not os.environ.get(VARIABLE):
+        try:
+            return f"vllm-{version('vllm')}"
+        except PackageNotFoundError:
+            pass  # The executable is on the PATH, in another environment.
+    return f"vllm-{_version_of(program)}"
+
+
+@lru_cache(maxsize=8)
+def _version_of(program: str) -> str:
+    for command in (*_by_its_python(program), [program, "--version"]):
+        try:
+            result = subprocess.run(
+                command, capture_output=True, text=True, timeout=_VERSION_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if result.returncode == 0 and (words := result.stdout.split()):
+            return words[-1]
+    raise UsageError(
+        f"`{program} --version` printed no version. Is {VARIABLE} the path of the vllm executable?"
+    )
+
+
+def _by_its_python(program: str) -> list[list[str]]:
+    """Return a faster command for the version, run by the Python in the executable's first line."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(512).decode("utf-8", "replace").strip()
+    except OSError:
+        return []
+    python = first.removeprefix("#!").strip()
+    return (
+        [[python, "-c", _VERSION]]
+        if first.startswith("#!") and "python" in Path(python).name
+        else []
+    )

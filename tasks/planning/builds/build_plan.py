@@ -6,9 +6,7 @@ Planning reads files. It starts no server and sends no request.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 from sandbox.calibration.factor import widened
@@ -100,13 +98,8 @@ class BuildPlan:
         roles: Mapping[str, ModelAccess],
         embedder: ModelAccess[EmbedderIdentity] | None,
     ) -> None:
-        self.request, self.home, self.benchmark, self.staged, self.spec = (
-            request,
-            home,
-            benchmark,
-            staged,
-            spec,
-        )
+        self.request, self.home, self.benchmark = request, home, benchmark
+        self.staged, self.spec = staged, spec
         self.embedder, self._roles = embedder, roles
         self.construction = benchmark.constructions[spec.construction]
         self.build_id = spec.build_id
@@ -247,8 +240,7 @@ def _choose_embedder(
         raise ConfigError(
             f"--embedder {model.spec}: {request.what} uses no vectors. Remove the option"
         )
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
-    access = parse_embedder(model.spec, key_env=model.key_env, revision=model.revision, today=today)
+    access = parse_embedder(model.spec, key_env=model.key_env, revision=model.revision)
     return replace(access, policy=policy_of(model, request.concurrency))
 
 
@@ -274,13 +266,9 @@ def _as_begun(home: Home, spec: BuildSpec) -> BuildSpec:
     unfinished = [
         path for path in home.builds.glob(f"*/{BEGUN}") if not (path.parent / FINISHED).exists()
     ]
-    for path in sorted(unfinished, key=_age):
+    for path in sorted(unfinished, key=lambda path: -path.stat().st_mtime):
         with suppress(OSError, ValueError):
             earlier = BuildSpec.model_validate_json(path.read_text(encoding="utf-8"))
             if earlier.undated == spec.undated:
                 return earlier
     return spec
-
-
-def _age(path: Path) -> float:
-    return -path.stat().st_mtime

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import canonical_json
 from schemas.errors import ConfigError
@@ -143,34 +143,23 @@ def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:
     ]
 
 
+_RECORDED = tuple(
+    field.name for field in fields(ComparedRun) if field.name in RunRecord.model_fields
+)
+_UNCOMPARED: dict[str, Any] = {"baseline": None, "threshold": None, "thresholds": None}
+"""Comparison rules of a run, which a decision does not read."""
+
+
 def _compared(record: RunRecord, family: str) -> ComparedRun:
-    names = (
-        "run_id",
-        "night_id",
-        "benchmark",
-        "setting",
-        "dataset_version",
-        "model",
-        "revision",
-        "spec_json",
-        "sandbox",
-    )
-    names += ("isolated", "task_share", "subsample_seed", "finished_at")
-    values = {name: getattr(record, name) for name in names}
-    return ComparedRun(
-        **values,
-        first_seen=record.started_at,
-        family=family,
-        baseline=None,
-        threshold=None,
-        thresholds=None,
-    )
+    values = {name: getattr(record, name) for name in _RECORDED}
+    return ComparedRun(**values, **_UNCOMPARED, first_seen=record.started_at, family=family)
 
 
 def _own_run(plan: "RunPlan") -> ComparedRun:
     spec, now = plan.spec, utc_now()
     rules = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
     return ComparedRun(
+        **_UNCOMPARED,
         run_id=plan.run_id,
         night_id="",
         benchmark=spec.benchmark,
@@ -186,9 +175,6 @@ def _own_run(plan: "RunPlan") -> ComparedRun:
         finished_at=now,
         first_seen=now,
         family=plan.request.model.family or (rules[0].family if rules else spec.label),
-        baseline=None,
-        threshold=None,
-        thresholds=None,
     )
 
 

@@ -1,13 +1,15 @@
 """Evidence for an early decision: paired differences between a run and its baseline."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
 from schemas.lake.records import RunEpisode
 from schemas.night.decision import Decision, DecisionName, DecisionRule, SequencePoint
@@ -15,7 +17,6 @@ from schemas.score import Score
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import problem_order
 from tasks.planning.decisions.baseline import Baseline, Place, by_place, find_baseline
-from tasks.planning.decisions.strata import number_strata
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
 from warehouse.comparison.sequential import (
     confidence_interval,
@@ -28,29 +29,7 @@ from warehouse.comparison.sequential import (
 if TYPE_CHECKING:
     from tasks.planning.plan import RunPlan
 
-
 _MOST_POINTS = 100
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """State of one metric after some problems. Differences and means are in the unit of its values.
-
-    The fields are described at `schemas.night.decision.Decision`.
-    """
-
-    decision: DecisionName | None
-    n_asked: int
-    n_total: int
-    n_left_out: int
-    low: float
-    high: float
-    mean_difference: float | None
-    mean: float | None
-    mean_low: float
-    mean_high: float
-    e_value: float
-    points: tuple[SequencePoint, ...]
 
 
 @dataclass(frozen=True)
@@ -248,8 +227,8 @@ class Evidence:
         )
         return _Compared(sign * differences, (values - low) / (high - low), self._strata[metric])
 
-    def verdict(self, metric: str) -> Verdict:
-        """Return the present state of one metric."""
+    def decision(self, metric: str) -> Decision:
+        """Return the present state of one metric, without the estimate of saved requests."""
         compared = self._compared(metric)
         decision = self._decided(metric)
         low, high = compared.interval(compared.differences, self._alpha)
@@ -258,20 +237,30 @@ class Evidence:
         width, sign = most - least, -1 if METRICS.load(metric).better == "lower" else 1
         ends = sorted((sign * low * width, sign * high * width))
         mean_difference, mean = _mean_scored(compared.differences), _mean_scored(compared.values)
-        return Verdict(
+        theirs = self._theirs(metric)
+        return Decision(
+            run_id=self._plan.run_id,
+            benchmark=self._plan.spec.benchmark,
+            model=self._plan.spec.label,
+            baseline_run_id=self.baseline.run.run_id,
+            baseline_model=self.baseline.run.model,
+            metric=metric,
+            margin=self.rule.margin,
+            alpha=self.rule.alpha,
+            n_metrics=len(self.metrics),
             decision=decision,
             n_asked=compared.n_scored,
             n_total=compared.n_total,
-            n_left_out=len(self.wanted)
-            - sum(problem in self._theirs(metric) for problem in self.wanted),
+            n_left_out=sum(problem not in theirs for problem in self.wanted),
+            task_share=self._plan.task_share,
+            mean_difference=None if mean_difference is None else sign * width * mean_difference,
             low=ends[0],
             high=ends[1],
-            mean_difference=None if mean_difference is None else sign * width * mean_difference,
             mean=None if mean is None else least + width * mean,
             mean_low=least + width * (mean_low + 1) / 2,
             mean_high=least + width * (mean_high + 1) / 2,
             e_value=_e_value(compared, self.rule.margin, decision),
-            points=self._points(compared, sign * width),
+            sequence=self._points(compared, sign * width),
         )
 
     def _points(self, compared: _Compared, factor: float) -> tuple[SequencePoint, ...]:
@@ -364,3 +353,40 @@ def decided_problems(plan: "RunPlan", evidence: Evidence) -> frozenset[str] | No
     return frozenset(
         row.problem_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)
     )
+
+
+_SCORE_STEPS = 4
+"""The baseline's scores are rounded to multiples of 1 / this number."""
+_MOST_VALUES = 12
+"""A label with more values, such as a name, defines no strata."""
+_SMALLEST = 0.02
+"""Smallest share of the problems in a stratum. Smaller ones are joined within their score."""
+
+
+def number_strata(scores: Sequence[float], dialogs: Sequence[Dialog]) -> np.ndarray:
+    """Number the stratum of each problem by the baseline's score and by labels such as `level`.
+
+    Args:
+        scores: the baseline's mean score of each problem, 0 to 1.
+        dialogs: one dialog of each problem, for its labels. Labels that begin with `_` are ignored.
+
+    Returns:
+        Numbers from 0, in the order of the problems.
+    """
+    labels = [
+        {name: value for name, value in dialog.labels if not name.startswith("_")}
+        for dialog in dialogs
+    ]
+    chosen = [
+        name
+        for name in sorted({name for of_dialog in labels for name in of_dialog})
+        if len({of_dialog.get(name) for of_dialog in labels}) <= _MOST_VALUES
+    ]
+    keys = [
+        (round(score * _SCORE_STEPS), *(of_dialog.get(name, "") for name in chosen))
+        for score, of_dialog in zip(scores, labels, strict=True)
+    ]
+    counts = Counter(keys)
+    keys = [key if counts[key] >= _SMALLEST * len(keys) else key[:1] for key in keys]
+    numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([numbers[key] for key in keys], dtype=int)

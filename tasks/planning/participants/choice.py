@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from schemas.endpoint_profile import EndpointProfile
@@ -55,7 +54,6 @@ def choose(
         request.spec,
         key_env=request.key_env,
         revision=revision,
-        today=datetime.now(UTC).strftime("%Y-%m-%d"),
         name=request.name,
         serve=request.serve,
         digests=FileDigests(home.file_digests if home else None),
@@ -225,14 +223,11 @@ def choose_embedder(
         if resumed and resumed.embedder and resumed.embedder.is_hosted
         else None
     )
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
-    fields = check_request_fields(model.request)
     access = parse_embedder(
         model.spec,
         key_env=model.key_env,
         revision=model.revision or earlier_revision,
-        today=today,
-        request=fields,
+        request=check_request_fields(model.request),
     )
     return replace(
         access,

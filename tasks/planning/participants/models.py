@@ -1,7 +1,6 @@
 """Models of a run: rows and prices, samplings, and the shares of their endpoints' concurrency."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
 from schemas.endpoint_profile import EndpointProfile
@@ -130,35 +129,20 @@ def recorded_profiles(
 
 def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
     """Return the sampling of each role that a model plays, within the bounds of the setting."""
-    return tuple(_samplings(plan))
-
-
-def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
     spec, setting = plan.spec, plan.benchmark.setting(plan.spec.setting)
     subject = setting.bounded(spec.sampling)
-    yield _row("subject", spec.subject, subject)
+    roles = [("subject", "", spec.subject, subject)]
     if spec.simulator is not None:
-        yield _row("simulator", spec.simulator, setting.simulated(spec.simulator_sampling, subject))
-    for judge in spec.judges:
-        yield _row("judge", judge.judge, judge.sampling, judge.rubric)
-
-
-def _row(
-    role: Literal["subject", "simulator", "judge"],
-    identity: ModelIdentity,
-    sampling: Sampling,
-    rubric: str = "",
-) -> RoleSampling:
-    return RoleSampling(
-        role=role,
-        rubric=rubric,
-        model=identity.label,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        max_tokens=sampling.max_tokens,
-        stop=sampling.stop,
-        request=sampling.request,
-        system_prompt=sampling.system_prompt,
+        simulated = setting.simulated(spec.simulator_sampling, subject)
+        roles.append(("simulator", "", spec.simulator, simulated))
+    roles += [("judge", judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+    shared = RoleSampling.model_fields.keys() & Sampling.model_fields.keys()
+    return tuple(
+        RoleSampling.model_validate(
+            {name: getattr(sampling, name) for name in shared}
+            | {"role": role, "rubric": rubric, "model": identity.label}
+        )
+        for role, rubric, identity, sampling in roles
     )
 
 

@@ -208,16 +208,11 @@ def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
     )
 
 
-def _role(step: dict[str, Any]) -> str:
-    return "simulator" if step["role"] == Role.USER.value else "subject"
-
-
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
     """Yield the cost of subject and simulator, if they answered."""
     models = {model.role: model for model in plan.models if model.role != "judge"}
-    for role in ("subject", "simulator"):
-        own = [step for step in steps if _role(step) == role]
-        if own:
+    for role, is_user in (("subject", False), ("simulator", True)):
+        if own := [step for step in steps if (step["role"] == Role.USER.value) == is_user]:
             model = models.get(role)
             yield role_cost(plan.lake, model, _tokens(own)) if model else RoleCost(None)
 

@@ -206,18 +206,15 @@ def finished_report(plan: RunPlan) -> RunReport:
     record = plan.record()
     if record is None:
         raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
+    work = account_at_start(plan, record).model_copy(update={"status": record.status})
     return RunReport(
         title=plan.request.title,
         status=record.status,
         episodes=record.n_episodes,
         audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
         n_quarantined=len(plan.staged.quarantined),
-        **shared_fields(record) | {"model_calls": 0, "work": _no_work(plan, record)},
+        **shared_fields(record) | {"model_calls": 0, "work": work},
     )
-
-
-def _no_work(plan: RunPlan, record: RunRecord) -> RunWork:
-    return account_at_start(plan, record).model_copy(update={"status": record.status})
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
@@ -288,41 +285,8 @@ def decision_rows(
         evidence: evidence with the run's scores.
         judged: judgements of the run, to estimate the cost of those that were not needed.
     """
-    calls, tokens, usd = _saved(plan, evidence, judged)
-    other = evidence.baseline.run
-    rows: list[Decision] = []
-    for name in evidence.metrics:
-        verdict = evidence.verdict(name)
-        rows.append(
-            Decision(
-                run_id=plan.run_id,
-                benchmark=plan.spec.benchmark,
-                model=plan.spec.label,
-                baseline_run_id=other.run_id,
-                baseline_model=other.model,
-                metric=name,
-                margin=evidence.rule.margin,
-                alpha=evidence.rule.alpha,
-                n_metrics=len(evidence.metrics),
-                decision=verdict.decision,
-                n_asked=verdict.n_asked,
-                n_total=verdict.n_total,
-                n_left_out=verdict.n_left_out,
-                task_share=plan.task_share,
-                mean_difference=verdict.mean_difference,
-                low=verdict.low,
-                high=verdict.high,
-                mean=verdict.mean,
-                mean_low=verdict.mean_low,
-                mean_high=verdict.mean_high,
-                e_value=verdict.e_value,
-                saved_calls=calls,
-                saved_tokens=tokens,
-                saved_usd=usd,
-                sequence=verdict.points,
-            )
-        )
-    return tuple(rows)
+    saved = _saved(plan, evidence, judged)
+    return tuple(evidence.decision(name).model_copy(update=saved) for name in evidence.metrics)
 
 
 def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
@@ -335,7 +299,7 @@ def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
 
 def _saved(
     plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
-) -> tuple[float | None, float | None, float | None]:
+) -> dict[str, float | None]:
     """Estimate the calls, tokens and USD of the problems that were not played.
 
     The estimate uses the means over the problems that were played.
@@ -343,7 +307,7 @@ def _saved(
     asked_ids = set(plan.members.problem_ids)
     n_saved = sum(problem not in asked_ids for problem in evidence.order)
     if not asked_ids:
-        return None, None, None
+        return {}
     played = frozenset(plan.members.ids.to_pylist())
     spent = with_episodes(empty_account(plan), plan, played, {}, 0)
     if plan.judges:
@@ -352,4 +316,8 @@ def _saved(
         )
     each = n_saved / len(asked_ids)
     tokens = None if spent.n_unknown_tokens else (spent.input_tokens + spent.output_tokens) * each
-    return spent.model_calls * each, tokens, None if spent.usd is None else spent.usd * each
+    return {
+        "saved_calls": spent.model_calls * each,
+        "saved_tokens": tokens,
+        "saved_usd": None if spent.usd is None else spent.usd * each,
+    }

@@ -1,4 +1,4 @@
-"""An agent in the subject's seat of a benchmark that knows nothing of it: played, exported, and
+"""An agent as the subject of a benchmark that knows nothing of it: played, exported, and
 played again as a recording.
 """
 

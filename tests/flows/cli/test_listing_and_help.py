@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.text.benchmark_listing import benchmark_rows, described, printed_rows
+from flows.text.listings import benchmark_rows, described, printed_rows
 from schemas.errors import UnknownName
 from tasks.storage.home import Home
 from tasks.storage.parquet_rows import n_rows

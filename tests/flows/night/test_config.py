@@ -95,10 +95,10 @@ def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path)
     ]
 
 
-def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -> None:
+def test_an_agent_replaces_a_model_under_test_alone(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
-    seated = MODELS.replace("}", ", agent: chain_of_thought}")
-    path.write_text(seated + BENCHMARKS)
+    with_agent = MODELS.replace("}", ", agent: chain_of_thought}")
+    path.write_text(with_agent + BENCHMARKS)
     [request] = read_config(path).requests(tmp_path)
     assert (request.model.agent, request.title) == (
         "chain_of_thought",

@@ -1,4 +1,4 @@
-"""Runs whose scores and seats read vectors: played, killed, gone on with; nothing is embedded
+"""Runs whose scores and participants read vectors: played, killed, gone on with; nothing is embedded
 twice.
 """
 

@@ -222,10 +222,12 @@ def test_a_collector_that_does_not_answer_holds_the_end_up_for_seconds_at_most(
 
 WRITER = """
 import os, signal, sys
+from schemas.episode import Step
 from tasks.worker.call_log import CallLog
 log = CallLog(sys.argv[1], "run-1")
 for _ in range(100):
-    log.answered("subject", turns=1, calls=1, input_tokens=3, output_tokens=None, reasoning_tokens=None, latency_s=0.5)
+    step = Step(turn=1, role="assistant", content="", n_calls=1, input_tokens=3, latency_s=0.5)
+    log.answered("subject", step, turns=1)
 log.file.change("run-1", "subject", open=5, in_flight=2)
 log.file.write_queues()
 os.kill(os.getpid(), signal.SIGKILL)

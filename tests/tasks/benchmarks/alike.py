@@ -1,6 +1,6 @@
 """A benchmark whose score is a likeness: the cosine of the answer's vector and the reference's.
 
-In the setting `worded` a seat goes by likeness, too: the user asks with the wording that is closest
+In the setting `worded` a participant goes by likeness, too: the user asks with the wording that is closest
 to the problem.
 """
 
@@ -81,11 +81,11 @@ class Choosing:
 
 def cast(request: CastRequest) -> Cast:
     """The user has vectors in `worded` alone."""
-    seats = scripted_chat(request)
+    participants = scripted_chat(request)
     return (
-        seats
+        participants
         if request.embedder is None
-        else replace(seats, counterpart=Choosing(request.problem.prompt, request.embedder))
+        else replace(participants, counterpart=Choosing(request.problem.prompt, request.embedder))
     )
 
 

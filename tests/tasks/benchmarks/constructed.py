@@ -22,8 +22,7 @@ from tasks.benchmarks.advanced import (
 )
 from tasks.benchmarks.contract import Data, Staged
 from tasks.benchmarks.setting import About, Option
-from tasks.language.asking import Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import Message
+from tasks.language.chat_model import Message, Messages, Unreadable, ask_until_read
 from tests.tasks.benchmarks import smallest
 
 NAME, FILE = "constructed", "smallest.jsonl"

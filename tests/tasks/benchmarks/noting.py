@@ -21,7 +21,7 @@ from schemas.problem import Problem
 from schemas.score import Score
 from tasks.benchmarks.contract import Benchmark, Data, Programs, ScoreRequest, Scores, Staged
 from tasks.benchmarks.setting import About, Setting
-from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSubject
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.tools import Tool, ToolRefusal, ToolResult
 from tasks.language.chat_model import ToolSpec
@@ -159,7 +159,7 @@ class ReadNotes:
 
 
 @asynccontextmanager
-async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+async def begin(request: AgentRequest) -> AsyncIterator[MakeSubject]:
     """The notes of an earlier attempt are found in its steps: a note whose call was answered was
     kept.
     """
@@ -178,11 +178,11 @@ async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
     log(f"begin {len(notes)}")
     tools: tuple[Tool, ...] = (WriteNote(notes), ReadNotes(notes, request.options["style"]))
 
-    def seat(history: HistoryPolicy) -> ChatSubject:
+    def make_subject(history: HistoryPolicy) -> ChatSubject:
         return ChatSubject(request.model, request.sampling, history, tools=tools)
 
     try:
-        yield seat
+        yield make_subject
     finally:
         log("end")
 

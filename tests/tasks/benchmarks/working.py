@@ -15,10 +15,9 @@ from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.contract import Benchmark, Programs, TestRun
 from tasks.benchmarks.setting import Setting
-from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSubject
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.tools import Tool, ToolResult
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, Tool, ToolResult
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
 from tests.tasks.benchmarks.noting import BENCHMARK as NOTING
@@ -48,7 +47,7 @@ BENCHMARK: Benchmark = replace(
 class AppendToFile:
     """Adds a note to the file."""
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = WriteNote.spec
 
     async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -60,7 +59,7 @@ class AppendToFile:
 class ShowFile:
     """Shows the file in one line of capitals, from a folder that the shell stays in."""
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = ReadNotes.spec
 
     async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -69,17 +68,17 @@ class ShowFile:
 
 
 @asynccontextmanager
-async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+async def begin(request: AgentRequest) -> AsyncIterator[MakeSubject]:
     """Goes on in the tree of the last step that changed it."""
     assert request.workspaces is not None
     kept = [step.tree for step in request.steps if step.tree is not None]
     async with request.workspaces.open(kept[-1] if kept else _first_tree()) as workspace:
         tools: tuple[Tool, ...] = (AppendToFile(workspace), ShowFile(workspace))
 
-        def seat(history: HistoryPolicy) -> ChatSubject:
+        def make_subject(history: HistoryPolicy) -> ChatSubject:
             return ChatSubject(request.model, request.sampling, history, tools=tools)
 
-        yield seat
+        yield make_subject
 
 
 def _first_tree() -> str:

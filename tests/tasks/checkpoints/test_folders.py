@@ -10,8 +10,7 @@ import pytest
 
 from schemas.errors import UsageError
 from tasks.checkpoints.folders import find_folders, find_recordings
-from tasks.checkpoints.source import CheckpointSource
-from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
+from tasks.checkpoints.source import CheckpointSource, SourceCheckpoint, step_of
 from tasks.storage.home_records import FileDigests
 from tests.tasks.checkpoints.weight_folders import (
     LONG_AGO_S,

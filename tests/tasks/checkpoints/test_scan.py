@@ -14,8 +14,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from schemas.night.checkpoint import Checkpoint
-from tasks.checkpoints.evaluated import known_checkpoints, record_checkpoints
-from tasks.checkpoints.scan import Scan, scan_sources
+from tasks.checkpoints.scan import Scan, known_checkpoints, record_checkpoints, scan_sources
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.home import Home
 from tests.fixtures.model_server import model_server

@@ -7,11 +7,10 @@ import pytest
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, StopReason
 from schemas.run import ModelIdentity, Sampling
-from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, messages_of
+from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, ScriptedUser, messages_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.language.chat_model import ChatRequest, Completion
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 
 def dialog_with(*extra: Turn, golden: tuple[str | None, ...] = (None, None, None)) -> Dialog:

@@ -11,10 +11,10 @@ from schemas.episode import Step, StopReason
 from schemas.errors import ModelUnavailable
 from schemas.run import Sampling
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.engine import Stop, Transcript
+from tasks.dialogue.reviewed_subject import CodingSubject
 from tasks.language.chat_model import Completion
-from tests.tasks.dialogue.feedback_seats import (
+from tests.tasks.dialogue.feedback_participants import (
     SUITE,
     Lines,
     Reports,

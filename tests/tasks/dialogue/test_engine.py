@@ -1,4 +1,4 @@
-"""The engine with seats of a few lines: who speaks when, and how each ending is told."""
+"""The engine with participants of a few lines: who speaks when, and how each ending is told."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,8 +8,8 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, ModelUnavailable
-from tasks.dialogue.engine import Cast, Ending, Seat, Stop, Transcript, play_dialogue
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
+from tasks.dialogue.engine import Cast, Ending, Participant, Stop, Transcript, play_dialogue
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 
 class Speaker:
@@ -152,7 +152,7 @@ def steps_then_message(role: Role, n_steps: int) -> Speaker:
     return Taking(role, asks(2).say if role is Role.USER else lambda t: f"answer {t.turn}")
 
 
-def test_a_seat_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other() -> None:
+def test_a_participant_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other() -> None:
     subject, counterpart = steps_then_message(Role.ASSISTANT, 4), steps_then_message(Role.USER, 2)
     ending, kept = play(Cast(subject, counterpart, max_turns=9))
     assert ending.stop_reason is StopReason.FINISHED
@@ -161,10 +161,10 @@ def test_a_seat_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other()
         (1, "tool_call"), (1, "observation"), (1, "message"),
         (1, "tool_call"), (1, "observation"), (1, "tool_call"), (1, "observation"), (1, "message"),
     ]  # fmt: skip
-    for seat, other in ((subject, Role.USER), (counterpart, Role.ASSISTANT)):
+    for participant, other in ((subject, Role.USER), (counterpart, Role.ASSISTANT)):
         strange = [
             s
-            for t in seat.saw
+            for t in participant.saw
             for s in t.steps
             if s.kind is not StepKind.MESSAGE and s.content.startswith(other)
         ]
@@ -197,10 +197,10 @@ def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_a
 
 
 def test_a_benchmark_may_end_the_turn_at_the_step_limit_itself() -> None:
-    def last_word(transcript: Transcript, seat: Seat) -> Step:
+    def last_word(transcript: Transcript, participant: Participant) -> Step:
         return Step(
             turn=transcript.turn,
-            role=seat.role,
+            role=participant.role,
             content=f"cut after {transcript.call_index} answers",
         )
 

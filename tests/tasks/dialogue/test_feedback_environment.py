@@ -18,7 +18,14 @@ from tasks.dialogue.simulated_feedback import (
     Observation,
     SimulatedFeedback,
 )
-from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
+from tests.tasks.dialogue.feedback_participants import (
+    Lines,
+    answer,
+    paid,
+    report_of,
+    transcript,
+    user,
+)
 
 
 def observe(report: ProgramVerdict) -> Observation:

@@ -8,11 +8,10 @@ import pytest
 from schemas.dialog import Context, Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import TOO_LONG, Episode, Step, StopReason
 from schemas.score import UnscoredReason, reason_of
-from tasks.dialogue.chat_subject import messages_of
+from tasks.dialogue.chat_subject import ScriptedUser, messages_of, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser, partly_scripted
 from tests.tasks.benchmarks.long_talk import BENCHMARK
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 TURNS = (
     Turn(turn=1, role=Role.USER, content="q1"),

@@ -16,9 +16,15 @@ from tasks.dialogue.simulated_feedback import (
     SimulatedFeedback,
     answer_field,
 )
-from tasks.language.chat_model import Completion
-from tasks.language.sends import Spent
-from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
+from tasks.language.chat_model import Completion, Spent
+from tests.tasks.dialogue.feedback_participants import (
+    Lines,
+    answer,
+    paid,
+    report_of,
+    transcript,
+    user,
+)
 
 HERE = transcript(user(1), answer(1, "wrong", report_of("wrong")))
 SEEN = Feedback(compilation="fine")

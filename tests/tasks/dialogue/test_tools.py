@@ -12,12 +12,11 @@ import pytest
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.chat_subject import ChatSubject, messages_of
+from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, messages_of
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.tools import ToolRefusal, ToolResult
 from tasks.language.chat_model import Completion, ToolSpec
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, Lines, paid
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM, Lines, paid
 
 
 @dataclass

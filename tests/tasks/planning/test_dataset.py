@@ -9,8 +9,7 @@ import pytest
 from tasks.benchmarks import advanced
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import find_data, resolved_data
-from tasks.planning.dataset_cache import DatasetCache
+from tasks.planning.dataset import DatasetCache, find_data, resolved_data
 from tasks.storage.files.source_trees import TreeDigests
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

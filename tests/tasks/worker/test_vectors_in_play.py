@@ -1,4 +1,4 @@
-"""A seat asks for vectors: it shares the run's embedder, its identity is in the episode's id, and
+"""A participant asks for vectors: it shares the run's embedder, its identity is in the episode's id, and
 nothing is embedded twice.
 """
 
@@ -53,7 +53,7 @@ def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
     assert (done.n_pending, done.error) == (0, None)
 
 
-def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(
+def test_a_participant_finds_vectors_and_a_later_run_asks_for_none_of_them(
     tmp_path: Path, client: Any
 ) -> None:
     with embedding_server() as server:
@@ -80,7 +80,7 @@ def _ids(plan: RunPlan) -> list[str]:
     return plan.members.ids.to_pylist()
 
 
-def test_an_embedder_is_in_episode_ids_only_where_a_seat_asks_for_it(tmp_path: Path) -> None:
+def test_an_embedder_is_in_episode_ids_only_where_a_participant_asks_for_it(tmp_path: Path) -> None:
     ids = {(s, r): plan_of(tmp_path, s, r) for s in ("ask", "worded") for r in ("1", "2")}
     assert ids["ask", "1"].run_id != ids["ask", "2"].run_id
     assert _ids(ids["ask", "1"]) == _ids(ids["ask", "2"])

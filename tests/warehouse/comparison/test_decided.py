@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.night.reporting.events import pair_text, verdict
-from flows.site.narrowing import narrowing_charts
+from flows.site.charts import narrowing_charts
 from flows.text.results import compared_rows, result_markdown
 from schemas.night.decision import Decision, DecisionName, SequencePoint
 from schemas.score import Score

@@ -10,10 +10,16 @@ from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.language.asking import Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, Completion, Message
+from tasks.language.chat_model import (
+    ChatModel,
+    Completion,
+    Message,
+    Messages,
+    Unreadable,
+    ask_until_read,
+    spent,
+)
 from tasks.language.prompt import fill
-from tasks.language.sends import spent
 
 TRIES = 3
 WORDINGS, LEAKS = "wordings", "wordings_with_code"

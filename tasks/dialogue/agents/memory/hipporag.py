@@ -5,9 +5,6 @@ facts, and the model chooses the helpful ones (the recognition memory). A walk b
 entities of these facts and, with a small weight, at passages that are similar to the question. The
 passages with the largest share of the walk are recalled. If no fact helps, the passages most
 similar to the question are recalled.
-
-`pagerank` computes personalised PageRank on a weighted undirected graph by the formula of networkx,
-which is not a dependency of Parley.
 """
 
 import json
@@ -15,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.sparse import coo_array
-
 from tasks.dialogue.agents.contract import Agent
+from tasks.dialogue.agents.memory.fact_graph import Fact, FactGraph, fact_text, plain
 from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
@@ -35,7 +30,6 @@ from tasks.dialogue.agents.memory.memory_subject import (
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
-    from tasks.dialogue.agents.memory.fact_graph import Fact
     from tasks.language.embedding import Vector
 
 
@@ -46,8 +40,6 @@ class PassageGraph:
     """Rounds as passages of a fact graph, with the vectors of all texts."""
 
     def __init__(self) -> None:
-        from tasks.dialogue.agents.memory.fact_graph import FactGraph
-
         self._graph = FactGraph()
         self._unit_of: dict[str, Unit] = {}
         """Passage -> round. A repeated text is one passage."""
@@ -55,8 +47,6 @@ class PassageGraph:
 
     def add(self, unit: Unit) -> Thinking[None]:
         """Add a round of the conversation as a passage with its facts."""
-        from tasks.dialogue.agents.memory.fact_graph import fact_text
-
         if unit.text in self._unit_of:
             return
         reply = yield Ask("facts", fill(PROMPTS["hipporag_facts"], passage=unit.shown))
@@ -94,13 +84,11 @@ class PassageGraph:
         )
 
 
-def facts_in(answer: Any) -> "tuple[Fact, ...]":
+def facts_in(answer: Any) -> tuple[Fact, ...]:
     """Return the distinct facts of an answer.
 
     Omit items that are no triple, or that have an empty subject or object.
     """
-    from tasks.dialogue.agents.memory.fact_graph import plain
-
     facts: dict[Fact, None] = {}
     for item in list_in(answer):
         parts = [plain(text_in(part)) for part in list_in(item)]
@@ -109,7 +97,7 @@ def facts_in(answer: Any) -> "tuple[Fact, ...]":
     return tuple(facts)
 
 
-def chosen_facts(answer: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]":
+def chosen_facts(answer: Any, candidates: Sequence[Fact]) -> tuple[Fact, ...]:
     """Return the most similar candidate for each fact of an answer."""
     by_text = {str(fact): fact for fact in candidates}
     triples = [
@@ -130,40 +118,3 @@ AGENT = Agent(
     calls_per_context_round=1,
     needs_embedder=True,
 )
-
-
-TOLERANCE, MOST_ROUNDS = 1e-9, 200
-
-
-def pagerank(
-    n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[float], damping: float
-) -> tuple[float, ...]:
-    """Return the stationary distribution of a random walk that restarts at the seeds.
-
-    Args:
-        n: Number of nodes, 1 or more.
-        edges: (node, node) -> weight. Each edge counts in both directions.
-        seeds: Restart weight of each node. Not all may be 0.
-        damping: Probability of continuing along an edge, at least 0 and below 1. From a node
-            without edges the walk always restarts.
-
-    Returns:
-        Share of each node. The sum is 1.
-    """
-    weights = np.asarray(seeds, dtype=float)
-    start = weights / weights.sum()
-    pairs = np.array([*edges, *((b, a) for a, b in edges)], dtype=int).reshape(-1, 2)
-    values = np.array([*edges.values(), *edges.values()], dtype=float)
-    graph = coo_array((values, (pairs[:, 1], pairs[:, 0])), shape=(n, n)).tocsr()
-    leaving = np.asarray(graph.sum(axis=0)).ravel()
-    share = np.divide(1.0, leaving, out=np.zeros(n), where=leaving > 0)
-    rank = start
-    for _ in range(MOST_ROUNDS):
-        moved = (
-            damping * (graph @ (rank * share) + rank[leaving == 0].sum() * start)
-            + (1 - damping) * start
-        )
-        if np.abs(moved - rank).sum() < TOLERANCE:
-            return tuple(moved.tolist())
-        rank = moved
-    return tuple(rank.tolist())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.errors import ConfigError
-from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
+from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSubject
 from tasks.dialogue.agents.memory.shared_talk import SharedTalk, mark_shared
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.engine import Stop, Transcript
@@ -318,7 +318,7 @@ def begin_with_memory(make: Callable[[], Memory], name: str) -> BeginDialogue:
     """Return the opener of dialogues whose memory is empty at first and ends with the dialogue."""
 
     @asynccontextmanager
-    async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+    async def begin(request: AgentRequest) -> AsyncIterator[MakeSubject]:
         vectors = request.embedder
         if vectors is None:
             raise ConfigError(
@@ -327,13 +327,13 @@ def begin_with_memory(make: Callable[[], Memory], name: str) -> BeginDialogue:
 
         shared = SharedTalk(request.talk_answers, request.sampling)
 
-        def seat(history: HistoryPolicy) -> MemorySubject:
+        def make_subject(history: HistoryPolicy) -> MemorySubject:
             return MemorySubject(
                 ChatSubject(request.model, request.sampling, history), vectors, make(), shared
             )
 
         try:
-            yield seat
+            yield make_subject
         finally:
             await shared.aclose()
 

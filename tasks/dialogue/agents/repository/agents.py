@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from sandbox.workspace.interface import programs_of
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
-from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
+from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSubject
 from tasks.dialogue.agents.repository.conversation import open_in_background
-from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySeat
-from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
+from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySubject
+from tasks.dialogue.tools import DialogueWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
@@ -32,7 +32,7 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
     """
     texts = PromptTexts(__name__.rpartition(".")[0], (prompt, "work"))
 
-    def begin(request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]:
+    def begin(request: AgentRequest) -> AbstractAsyncContextManager[MakeSubject]:
         return _begin(
             request, f"{texts[prompt]}\n\n{fill(texts['work'], steps=request.options[STEPS])}"
         )
@@ -53,18 +53,18 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
 
 
 @asynccontextmanager
-async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
+async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSubject]:
     async with open_repository(request) as workspace:
 
-        def seat(history: HistoryPolicy) -> RepositorySeat:
-            return RepositorySeat(
+        def make_subject(history: HistoryPolicy) -> RepositorySubject:
+            return RepositorySubject(
                 request.model, request.sampling, system, workspace, int(request.options[STEPS])
             )
 
-        yield seat
+        yield make_subject
 
 
-def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWorkspace]:
+def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[DialogueWorkspace]:
     """Open the dialogue's workspace in the state of its last step.
 
     The workspace opens in the background. Each use of it waits until it is open.
@@ -83,7 +83,7 @@ def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWo
 @asynccontextmanager
 async def _with_shell(
     request: AgentRequest, workspaces: Workspaces, tree: str
-) -> AsyncIterator[SeatWorkspace]:
+) -> AsyncIterator[DialogueWorkspace]:
     """Open the workspace and, in a new dialogue, prepare its shell.
 
     Raises:
@@ -101,3 +101,17 @@ async def _with_shell(
                 errors = result.completed.stderr.decode(errors="replace")[-300:]
                 raise SandboxUnavailable(f"the workspace's shell does not start: {errors}")
         yield workspace
+
+
+# Dialogue-SWEBench, sections 4 and 5. Only the prompts differ.
+AUTONOMOUS = repository_agent("autonomous", "autonomous", "resolves an issue in a repository alone")
+INTERACTIVE = repository_agent(
+    "interactive",
+    "interactive",
+    "resolves an issue in a repository and asks the user about unclear parts",
+)
+SCHEMA_GUIDED = repository_agent(
+    "schema-guided",
+    "schema_guided",
+    "like interactive, with a dialogue state: keys whose values are UNKNOWN at first",
+)

@@ -18,7 +18,7 @@ from schemas.run import Limits
 from tasks.dialogue.agents.repository.labels import CALL, DROPPED, EMPTY, MALFORMED, MOST_SIZE
 from tasks.dialogue.agents.repository.tools import SENT
 from tasks.dialogue.engine import Transcript
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace
 from tasks.language.chat_model import Completion, Message
 
 _LEFT_OUT = "[an old observation, left out since the context is full]"
@@ -213,13 +213,13 @@ def _call_fault(content: str) -> str:
 
 
 class OpeningWorkspace:
-    """Workspace that waits until it is open. See `tasks.dialogue.workspaces.SeatWorkspace`.
+    """Workspace that waits until it is open. See `tasks.dialogue.tools.DialogueWorkspace`.
 
     If opening fails, each use raises the error. An OSError becomes SandboxUnavailable, since a tool
     would take it for an error of its file.
     """
 
-    def __init__(self, opened: asyncio.Task[SeatWorkspace]) -> None:
+    def __init__(self, opened: asyncio.Task[DialogueWorkspace]) -> None:
         self._opened = opened
 
     async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
@@ -239,7 +239,7 @@ class OpeningWorkspace:
     async def snapshot(self) -> str:
         return await (await self._workspace()).snapshot()
 
-    async def _workspace(self) -> SeatWorkspace:
+    async def _workspace(self) -> DialogueWorkspace:
         try:
             return await asyncio.shield(self._opened)
         except OSError as fault:
@@ -248,8 +248,8 @@ class OpeningWorkspace:
 
 @asynccontextmanager
 async def open_in_background(
-    manager: AbstractAsyncContextManager[SeatWorkspace],
-) -> AsyncIterator[SeatWorkspace]:
+    manager: AbstractAsyncContextManager[DialogueWorkspace],
+) -> AsyncIterator[DialogueWorkspace]:
     """Enter the context manager in the background, and exit it after the body.
 
     Errors of a workspace that was never used are ignored.

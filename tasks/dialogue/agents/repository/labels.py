@@ -25,6 +25,15 @@ SENT_BY_TOOL = "sent_by"
 """Label of a message: name of the tool whose call contains it."""
 
 
+ENDS = "ends"
+"""Label of the artifact with the patch: reason for the end, which the last message repeats."""
+
+
+def has_label(step: Step, label: str) -> bool:
+    """Return True if a step has a label of this name."""
+    return any(name == label for name, _ in step.labels)
+
+
 def n_answers(steps: Sequence[Step]) -> int:
     """Return the number of the model's answers, without the steps that the loop adds."""
     added_labels = {PATCH, ENDED, SENT_BY_TOOL}

@@ -23,14 +23,16 @@ from tasks.dialogue.agents.repository.conversation import (
 from tasks.dialogue.agents.repository.labels import (
     CONTEXT,
     ENDED,
+    ENDS,
     FINISHED,
     MALFORMED,
     PATCH,
     SENT_BY_TOOL,
     STEP_LIMIT,
+    has_label,
     n_answers,
 )
-from tasks.dialogue.agents.repository.patch_extraction import extract_patch
+from tasks.dialogue.agents.repository.patch_extraction import patch_step
 from tasks.dialogue.agents.repository.tools import (
     FINISH,
     MESSAGE_USER,
@@ -39,27 +41,24 @@ from tasks.dialogue.agents.repository.tools import (
     Finish,
     MessageUser,
 )
-from tasks.dialogue.chat_subject import refusal_of
+from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import answer_step
-from tasks.dialogue.tools import Tool, observe
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, Tool, observe
 from tasks.language.chat_model import ChatModel, Completion
 
 MOST_STEPS = 100
 USUAL_STEPS = 50
 """Average answers of the model per dialogue (Dialogue-SWEBench Table 1: 50 to 61, four models)."""
-_ENDS = "ends"
 
 
 @dataclass(frozen=True)
-class RepositorySeat:
+class RepositorySubject:
     """Subject of one dialogue that works in an open workspace."""
 
     model: ChatModel
     sampling: Sampling
     system: str
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     most_steps: int = MOST_STEPS
     role: Role = Role.ASSISTANT
 
@@ -78,36 +77,15 @@ class RepositorySeat:
         """
         if pending := transcript.pending_calls:
             return await observe(self.tools, pending[0], transcript.turn)
-        if patch := next(filter(_is_patch, transcript.turn_steps), None):
+        if patch := next((step for step in transcript.turn_steps if has_label(step, PATCH)), None):
             return self._last_words(transcript, patch)
         if _should_end(transcript):
-            return await self._patch(transcript, FINISHED)
+            return await patch_step(self.workspace, transcript, FINISHED)
         if (step := _message_of_calls(transcript)) is not None:
             return step
         if n_answers(transcript.steps) >= self.most_steps:
-            return await self._patch(transcript, STEP_LIMIT)
+            return await patch_step(self.workspace, transcript, STEP_LIMIT)
         return await self._answer(transcript)
-
-    async def _patch(
-        self, transcript: Transcript, reason: str, answers: Sequence[Completion] = ()
-    ) -> Step:
-        """Return the patch as an artifact, with the reason for the end.
-
-        Args:
-            transcript: Transcript so far.
-            reason: Reason for the end, a value of the label ENDED.
-            answers: Failed answers, whose requests count.
-        """
-        patch, how = await extract_patch(self.workspace)
-        labels = ((PATCH, how), (_ENDS, reason))
-        step = (
-            _step(transcript, answers)
-            if answers
-            else Step(turn=transcript.turn, role=self.role, content="")
-        )
-        return step.model_copy(
-            update={"content": patch, "kind": StepKind.ARTIFACT, "labels": labels}
-        )
 
     def _last_words(self, transcript: Transcript, patch: Step) -> Step:
         """Return the last message: the text to the user at the end of the work."""
@@ -116,7 +94,7 @@ class RepositorySeat:
             for name in (MESSAGE_USER, FINISH)
             for call in _calls_named(transcript, name)
         ]
-        reason = dict(patch.labels)[_ENDS]
+        reason = dict(patch.labels)[ENDS]
         words = "\n\n".join(filter(None, messages)) if reason == FINISHED else ""
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
 
@@ -144,7 +122,8 @@ class RepositorySeat:
                     else prompt.size,
                 )
             if not prompt.n_shown:
-                return await self._patch(transcript, CONTEXT, answers)
+                refused = _step(transcript, answers)
+                return await patch_step(self.workspace, transcript, CONTEXT, refused)
             room = room.with_fewer_observations(prompt)
         if refusal := refusal_of(answers[-1], self.model, transcript):
             return replace(refusal, n_calls=sum(answer.n_calls for answer in answers))
@@ -177,10 +156,6 @@ def _is_fresh(transcript: Transcript) -> bool:
     """Return True if the round's last answer called tools and all calls have results."""
     answers = [step for step in transcript.turn_steps if step.kind is not StepKind.OBSERVATION]
     return bool(answers) and answers[-1].kind is StepKind.TOOL_CALL
-
-
-def _is_patch(step: Step) -> bool:
-    return any(name == PATCH for name, _ in step.labels)
 
 
 def _message_of_calls(transcript: Transcript) -> Step | None:

@@ -4,10 +4,14 @@ git runs with a separate directory that shares the objects of the agent's reposi
 filters and hooks of the agent's repository have no effect, and nothing in it is changed.
 """
 
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
+from tasks.dialogue.agents.repository.labels import ENDS, PATCH
 from tasks.dialogue.agents.repository.tools import shortened
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.engine import Transcript
+from tasks.dialogue.tools import DialogueWorkspace
 
 _HISTORY_GONE = 3
 _GIT_FAILED = 128
@@ -48,7 +52,7 @@ _LIMITS = Limits(
 )
 
 
-async def extract_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
+async def extract_patch(workspace: DialogueWorkspace, place: str = "/testbed") -> tuple[str, str]:
     """Return the changes since the first commit as a unified diff, and its origin or the failure.
 
     If a changed line is not UTF-8, the diff is git's binary one, since another encoding would
@@ -78,7 +82,7 @@ def _text(patch: bytes) -> str | None:
         return None
 
 
-async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
+async def _diff(workspace: DialogueWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
     result = (
         await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)
     ).completed
@@ -105,3 +109,20 @@ async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[
     if len(result.stdout) >= _LIMITS.output_kb * 1024:
         return b"", f"the patch is larger than {_LIMITS.output_kb // 1024} MiB"
     return result.stdout, "git diff --binary" if attributes else "git diff"
+
+
+async def patch_step(
+    workspace: DialogueWorkspace, transcript: Transcript, reason: str, refused: Step | None = None
+) -> Step:
+    """Return the patch as an artifact, with the reason for the end.
+
+    Args:
+        workspace: Workspace of the agent.
+        transcript: Transcript so far.
+        reason: Reason for the end, a value of the label ENDED.
+        refused: Step of failed answers, whose requests count. None if there are none.
+    """
+    patch, how = await extract_patch(workspace)
+    step = refused or Step(turn=transcript.turn, role=Role.ASSISTANT, content="")
+    labels = ((PATCH, how), (ENDS, reason))
+    return step.model_copy(update={"content": patch, "kind": StepKind.ARTIFACT, "labels": labels})

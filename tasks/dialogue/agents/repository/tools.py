@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.workspace.interface import TreeOverrun
 from schemas.run import Limits
-from tasks.dialogue.tools import ToolRefusal, ToolResult
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, ToolRefusal, ToolResult
 from tasks.language.chat_model import ToolSpec
 
 MESSAGE_USER, FINISH = "message_user", "finish"
@@ -59,7 +59,7 @@ class Bash:
     See `tasks.dialogue.tools.Tool`.
     """
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = ToolSpec(
         "bash",
         "Runs a command line in bash, in the repository. The working directory and exported"
@@ -108,7 +108,7 @@ class Bash:
 class EditFile:
     """Tool that shows, creates and changes text files. See `tasks.dialogue.tools.Tool`."""
 
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     spec = ToolSpec(
         "edit_file",
         "Shows or changes a text file of the repository. view: lines with their numbers. create: a"
@@ -134,10 +134,8 @@ class EditFile:
     )
 
     async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
-        command, path = (
-            text_of(arguments, "command", "edit_file"),
-            text_of(arguments, "path", "edit_file"),
-        )
+        command = text_of(arguments, "command", "edit_file")
+        path = text_of(arguments, "path", "edit_file")
         if command == "create":
             return await self._write(path, text_of(arguments, "file_text", "create"), "written")
         if command not in ("view", "str_replace", "insert"):
@@ -149,10 +147,8 @@ class EditFile:
             return ToolResult(_view(text, arguments.get("view_range")))
         if command == "insert":
             return await self._write(path, _insert(text, arguments), "inserted")
-        old, new = (
-            text_of(arguments, "old_str", "str_replace"),
-            text_of(arguments, "new_str", "str_replace"),
-        )
+        old = text_of(arguments, "old_str", "str_replace")
+        new = text_of(arguments, "new_str", "str_replace")
         count = text.count(old) if old else 0
         if count != 1:
             raise ToolRefusal(
@@ -170,8 +166,6 @@ class EditFile:
             raise ToolRefusal(f"{path} cannot be read: {_reason(error)}") from None
 
     async def _write(self, path: str, text: str, verb: str) -> ToolResult:
-        from sandbox.workspace.interface import TreeOverrun
-
         try:
             await self.workspace.write(path, text.encode("utf-8", "replace"))
             return ToolResult(f"{path}: {verb}", await self.workspace.snapshot())

@@ -1,4 +1,4 @@
-"""Live dialogues really played: the benchmark's own seats, a recorded subject, a recorded simulator
+"""Live dialogues really played: the benchmark's own participants, a recorded subject, a recorded simulator
 and the real sandbox.
 """
 
@@ -152,7 +152,7 @@ def play(run: RunSpec, plots: Mapping[str, Plot] = PLOTS) -> tuple[Episode, ...]
 async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode:
     dialog = live_dialog(of)
     speaker = simulator(plots) if run.simulator else None
-    seats = cast(
+    participants = cast(
         CastRequest(
             run.setting,
             dict(run.episode_options),
@@ -164,7 +164,7 @@ async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode
             Programs(),
         )
     )
-    ending = await play_dialogue(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
+    ending = await play_dialogue(Transcript(of, dialog, 0, 0, 1), participants, lambda step: None)
     return episode_of(
         run,
         dialog,

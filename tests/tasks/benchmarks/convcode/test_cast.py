@@ -1,4 +1,4 @@
-"""Settings, options and seats: which there are, what they need, and what a static dialog asks."""
+"""Settings, options and participants: which there are, what they need, and what a static dialog asks."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from tests.tasks.benchmarks.convcode.spoken import (
     fenced,
     recorded,
 )
-from tests.tasks.dialogue.feedback_seats import report_of
+from tests.tasks.dialogue.feedback_participants import report_of
 
 NINE = (
     "live[f_c]", "live[f_c,f_v]", "live[f_c,f_v*]",

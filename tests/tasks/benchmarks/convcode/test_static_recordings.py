@@ -41,8 +41,10 @@ def episode(dialog: Dialog) -> Episode:
 def asked(dialog: Dialog, recording: Recording) -> str:
     """What the recording answers to a dialog's one message."""
     problem = next(problem for problem in PROBLEMS if problem.problem_id == dialog.problem_id)
-    seat = ChatSubject(RecordedModel(subject({}).identity, recording), Sampling())
-    said = asyncio.run(seat.speak(Transcript(problem, dialog, 0, 0, 1, episode(dialog).steps[:1])))
+    participant = ChatSubject(RecordedModel(subject({}).identity, recording), Sampling())
+    said = asyncio.run(
+        participant.speak(Transcript(problem, dialog, 0, 0, 1, episode(dialog).steps[:1]))
+    )
     assert isinstance(said, Step)
     return said.content
 

@@ -14,7 +14,7 @@ from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.dialogue.engine import Ending, Seat, Transcript, play_dialogue, visible_steps
+from tasks.dialogue.engine import Ending, Participant, Transcript, play_dialogue, visible_steps
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
@@ -108,7 +108,7 @@ class Play:
         dialog = next(one for one in self.staged.dialogs if one.problem_id == self.problem_id)
         opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, steps=steps)
 
-        def request(make_seat: Callable[[HistoryPolicy], Seat] | None) -> CastRequest:
+        def request(make_subject: Callable[[HistoryPolicy], Participant] | None) -> CastRequest:
             return CastRequest(
                 setting=self.setting,
                 options={},
@@ -117,8 +117,8 @@ class Play:
                 subject=subject,
                 simulator=user,
                 sampling=Sampling(),
-                programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
-                make_seat=make_seat,
+                programs=None,  # pyright: ignore[reportArgumentType]  (no participant of this benchmark runs programs)
+                make_subject=make_subject,
             )
 
         if self.agent is None:
@@ -136,9 +136,9 @@ class Play:
             tree=problem.repo.tree,
         )
         try:
-            async with agent.begin(asked) as make_seat:
+            async with agent.begin(asked) as make_subject:
                 return await play_dialogue(
-                    opening, self.benchmark.play.cast(request(make_seat)), keep
+                    opening, self.benchmark.play.cast(request(make_subject)), keep
                 )
         finally:
             if self.workspaces is None:

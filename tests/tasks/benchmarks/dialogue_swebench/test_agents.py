@@ -23,8 +23,8 @@ from tasks.dialogue.agents.repository.labels import (
     STEP_LIMIT,
     n_answers,
 )
-from tasks.dialogue.coding_subject import draft_note
 from tasks.dialogue.engine import Ending
+from tasks.dialogue.reviewed_subject import draft_note
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.graded import (

@@ -18,7 +18,7 @@ from tasks.benchmarks.program_runs import diff_in, final_patch
 from tasks.dialogue.agents.repository.labels import ENDED, FINISHED, PATCH
 from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.engine import Ending
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE
 from tests.tasks.benchmarks.ended_episode import ended_episode
 
@@ -46,7 +46,7 @@ class Answering:
 )
 def test_a_patch_that_could_not_be_taken_is_no_empty_patch(completed: Completed):
     with pytest.raises(SandboxUnavailable, match="the patch could not be extracted"):
-        asyncio.run(extract_patch(cast("SeatWorkspace", Answering(completed))))
+        asyncio.run(extract_patch(cast("DialogueWorkspace", Answering(completed))))
 
 
 def test_what_the_agent_broke_is_its_own_doing():
@@ -55,7 +55,7 @@ def test_what_the_agent_broke_is_its_own_doing():
         Completed(exit_code=128, stderr=b"fatal: bad object"),
         Completed(exit_code=0, stdout=b"x" * (5 << 20)),
     )
-    found = [asyncio.run(extract_patch(cast("SeatWorkspace", Answering(end)))) for end in ends]
+    found = [asyncio.run(extract_patch(cast("DialogueWorkspace", Answering(end)))) for end in ends]
     assert [patch for patch, _ in found] == ["", "", ""]
     assert [how for _, how in found] == [
         "the repository's history is gone",

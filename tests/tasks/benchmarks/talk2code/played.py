@@ -77,7 +77,7 @@ def play(
         subject=model,
         simulator=simulator if BENCHMARK.settings[setting].needs_simulator else None,
         sampling=Sampling(),
-        programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
+        programs=None,  # pyright: ignore[reportArgumentType]  (no participant of this benchmark runs programs)
     )
     opening = Transcript(problem, dialog, sample=0, seed=0, turn=1)
     ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda step: None))

@@ -53,7 +53,7 @@ def play(name: str, texts: Sequence[str], max_tokens: int | None = None) -> tupl
         sampling=BENCHMARK.settings[name.partition("/")[0]].bounded(
             Sampling(max_tokens=max_tokens)
         ),
-        programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
+        programs=None,  # pyright: ignore[reportArgumentType]  (no participant of this benchmark runs programs)
     )
     opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, context=context_of(dialog))
     ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda step: None))

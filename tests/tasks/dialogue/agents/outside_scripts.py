@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tasks.dialogue.agents.repository.outside.environment import installed_python
+from tasks.dialogue.agents.repository.outside.adapter import installed_python
 from tasks.language.chat_model import Completion
 from tests.tasks.benchmarks.dialogue_swebench.played import NO_VIOLATION, Scripted, calls, says
 

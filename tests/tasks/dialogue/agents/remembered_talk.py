@@ -20,8 +20,8 @@ from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
 from tasks.dialogue.agents.memory.memory_subject import Ask, Thinking
 from tasks.dialogue.agents.registry import AGENTS
+from tasks.dialogue.chat_subject import ScriptedUser, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser, partly_scripted
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
 
@@ -216,13 +216,13 @@ class Talk:
         request = AgentRequest(
             {}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared
         )
-        async with AGENTS.load(agent).begin(request) as make_seat:
+        async with AGENTS.load(agent).begin(request) as make_subject:
             problem = simple_problem(self.name, self.name, "pass")
             opening = Transcript(
                 problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context
             )
             cast = Cast(
-                partly_scripted(make_seat(self.history), self.dialog),
+                partly_scripted(make_subject(self.history), self.dialog),
                 ScriptedUser(self.said),
                 max_turns=99,
                 max_steps=max_steps,

@@ -12,11 +12,11 @@ from schemas.run import AgentIdentity, Sampling
 from tasks.dialogue.agents.chain_of_thought import PROMPTS
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.dialogue.coding_subject import CodingSubject
-from tasks.dialogue.engine import Cast, Ending, Seat, Transcript, play_dialogue
-from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.chat_subject import ScriptedUser
+from tasks.dialogue.engine import Cast, Ending, Participant, Transcript, play_dialogue
+from tasks.dialogue.reviewed_subject import CodingSubject
 from tests.tasks.benchmarks.noting import AGENT as NOTES
-from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, SUITE, Lines, Reports, paid
+from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM, SUITE, Lines, Reports, paid
 
 THOUGHTS = AGENTS.load("chain_of_thought")
 
@@ -27,14 +27,14 @@ def play(
     steps: tuple[Step, ...] = (),
     programs: Reports | None = None,
 ) -> Ending:
-    """Two rounds with the agent in the subject's seat, from these steps on."""
+    """Two rounds with the agent as the subject, from these steps on."""
 
     async def dialogue() -> Ending:
-        async with THOUGHTS.begin(AgentRequest({}, model, Sampling(), steps)) as make_seat:
-            seat: Seat = make_seat(history)
+        async with THOUGHTS.begin(AgentRequest({}, model, Sampling(), steps)) as make_subject:
+            participant: Participant = make_subject(history)
             if programs is not None:
-                seat = CodingSubject(
-                    seat,
+                participant = CodingSubject(
+                    participant,
                     programs,
                     SUITE,
                     code_of=str,
@@ -42,7 +42,9 @@ def play(
                 )
             opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=steps)
             return await play_dialogue(
-                opening, Cast(seat, ScriptedUser(("q1", "q2")), max_turns=9), lambda step: None
+                opening,
+                Cast(participant, ScriptedUser(("q1", "q2")), max_turns=9),
+                lambda step: None,
             )
 
     return asyncio.run(dialogue())

@@ -12,7 +12,7 @@ from sandbox.workspace.interface import CommandResult
 from schemas.errors import CorruptRows, ParleyError, SandboxUnavailable
 from schemas.run import Limits
 from tasks.dialogue.agents.repository.conversation import open_in_background
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace
 
 SAID: list[str] = []
 
@@ -42,7 +42,7 @@ class Notes:
 @asynccontextmanager
 async def opening(
     until: asyncio.Event, fault: Exception | None = None
-) -> AsyncIterator[SeatWorkspace]:
+) -> AsyncIterator[DialogueWorkspace]:
     SAID.append("opening")
     try:
         await until.wait()

@@ -1,4 +1,4 @@
-"""Agents of other projects in the subject's seat: their own packages and prompts, our model,
+"""Agents of other projects as the subject: their own packages and prompts, our model,
 workspace, user and journal.
 """
 

@@ -20,13 +20,12 @@ from schemas.night.budget import Budget
 from schemas.night.requests import RequestCounts
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
-from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.chat_model import ChatRequest, Completion, CountedModel, Send
 from tasks.language.embedding import EndpointEmbedder
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.opening import StickyModel
-from tasks.language.sends import CountedModel, Send
 from tasks.storage.ledger import SendLog, Sum, read_sends
 from tasks.worker.budget_meter import BudgetMeter, metered
 from tests.fixtures.http_wire import read_request, send

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.language.servers.server_log import first_error, log_size, remedy, why_it_ended
+from tasks.language.servers.server_process import first_error, remedy, why_it_ended
 
 ENGINE = "(EngineCore_DP0 pid=412) ERROR 11-24 02:11:09 [core.py:718] "
 SERVER = "(APIServer pid=377) "
@@ -73,7 +73,7 @@ def test_the_root_cause_comes_with_what_helps(
     log.write_text(
         "RuntimeError of yesterday\nTraceback (most recent call last):\nOSError: yesterday's\n"
     )
-    start = log_size(log)
+    start = log.stat().st_size
     with log.open("a") as file:
         file.write(engine_log(error, before))
     said = why_it_ended(log, start)

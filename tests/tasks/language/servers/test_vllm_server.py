@@ -27,10 +27,9 @@ from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.model_spec import parse_model
 from tasks.language.opening import open_model
-from tasks.language.servers.vllm_command import serve_commands
 from tasks.language.servers.vllm_metrics import serving
 from tasks.language.servers.vllm_replica import end_orphans
-from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.servers.vllm_settings import VllmSettings, serve_commands
 from tests.fixtures import vllm_program
 from tests.own_files import ROOT
 

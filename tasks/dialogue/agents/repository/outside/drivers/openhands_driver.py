@@ -66,6 +66,19 @@ class Remote(ToolExecutor):
         return Result.from_text(ask("tool", name=self._name, arguments=arguments)["content"])
 
 
+def one_tool(tool: Any, description: str, action_type: type[Action]) -> Sequence[Any]:
+    """Return the one tool of a class, whose calls Parley executes."""
+    executor = Remote(tool.name)
+    return [
+        tool(
+            description=description,
+            action_type=action_type,
+            observation_type=Result,
+            executor=executor,
+        )
+    ]
+
+
 class BashTool(ToolDefinition[BashAction, Result]):
     """A shell in the repository."""
 
@@ -78,14 +91,7 @@ class BashTool(ToolDefinition[BashAction, Result]):
             "Runs a command line in bash, in the repository. The working directory and exported"
             " variables last from one command to the next; processes do not. There is no network."
         )
-        return [
-            cls(
-                description=description,
-                action_type=BashAction,
-                observation_type=Result,
-                executor=Remote("bash"),
-            )
-        ]
+        return one_tool(cls, description, BashAction)
 
 
 class EditFileTool(ToolDefinition[EditAction, Result]):
@@ -100,14 +106,7 @@ class EditFileTool(ToolDefinition[EditAction, Result]):
             "Shows or changes a text file of the repository, by one of the commands view, create,"
             " str_replace and insert."
         )
-        return [
-            cls(
-                description=description,
-                action_type=EditAction,
-                observation_type=Result,
-                executor=Remote("edit_file"),
-            )
-        ]
+        return one_tool(cls, description, EditAction)
 
 
 class MessageUserTool(ToolDefinition[MessageAction, Result]):
@@ -119,15 +118,7 @@ class MessageUserTool(ToolDefinition[MessageAction, Result]):
     def create(cls, conv_state: Any = None, **params: Any) -> Sequence["MessageUserTool"]:
         """Return the one tool."""
         description = "Sends a message to the user, who asked for the work, and gives the reply."
-        executor = Remote("message_user")
-        return [
-            cls(
-                description=description,
-                action_type=MessageAction,
-                observation_type=Result,
-                executor=executor,
-            )
-        ]
+        return one_tool(cls, description, MessageAction)
 
 
 def last_words(events: Sequence[Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""A problem, reports and models of a few lines for the seats that give and take feedback on
+"""A problem, reports and models of a few lines for the participants that give and take feedback on
 code.
 """
 
@@ -55,7 +55,7 @@ def report_of(code: str) -> ProgramVerdict:
 
 @dataclass
 class Reports:
-    """Reports without running anything: what a seat does with them is what is tested."""
+    """Reports without running anything: what a participant does with them is what is tested."""
 
     asked: list[tuple[SuiteKind, str, tuple[str, ...]]] = field(
         default_factory=list[tuple[SuiteKind, str, tuple[str, ...]]]

@@ -18,33 +18,34 @@ from schemas.run import Sampling
 from tasks.dialogue.agents.repository.labels import (
     CONTEXT,
     ENDED,
+    ENDS,
     FINISHED,
     PATCH,
     SENT_BY_TOOL,
     STEP_LIMIT,
+    has_label,
     n_answers,
 )
 from tasks.dialogue.agents.repository.outside import session as paths
-from tasks.dialogue.agents.repository.outside.adapter import Adapter
-from tasks.dialogue.agents.repository.outside.environment import require_same_release
-from tasks.dialogue.agents.repository.outside.session import CHAT, Request, Session
-from tasks.dialogue.agents.repository.outside.wire import (
+from tasks.dialogue.agents.repository.outside.adapter import Adapter, require_same_release
+from tasks.dialogue.agents.repository.outside.session import (
+    CHAT,
+    Request,
+    Session,
     completion,
     messages_in,
     tool_call,
     tools_in,
 )
-from tasks.dialogue.agents.repository.patch_extraction import extract_patch
+from tasks.dialogue.agents.repository.patch_extraction import patch_step
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
-from tasks.dialogue.chat_subject import refusal_of
+from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript
-from tasks.dialogue.scripted_user import answer_step
-from tasks.dialogue.tools import observe
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.tools import DialogueWorkspace, observe
 from tasks.language.chat_model import ChatModel
 
-_WORDS, _ENDS, _BY_AGENT = "words", "ends", "by_agent"
-"""Labels: an answer without calls, the reason for the end, a result that the agent made itself."""
+_WORDS, _BY_AGENT = "words", "by_agent"
+"""Labels: an answer without calls, and a result that the agent made itself."""
 _ONE_MESSAGE = (
     "Error: an answer may send the user one message. Send this one again, if the reply leaves it"
     " open."
@@ -52,12 +53,12 @@ _ONE_MESSAGE = (
 
 
 @dataclass
-class OutsideSeat:
+class OutsideSubject:
     """Subject of one dialogue whose steps come from another project's agent."""
 
     model: ChatModel
     sampling: Sampling
-    workspace: SeatWorkspace
+    workspace: DialogueWorkspace
     session: Session
     adapter: Adapter
     work: str
@@ -74,13 +75,13 @@ class OutsideSeat:
     """Number of the user's replies that the process has received."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the agent's next step. See `Seat.speak`.
+        """Return the agent's next step. See `Participant.speak`.
 
         Raises:
             SandboxUnavailable: the agent's process has ended, or its package has another version.
         """
-        if patch := next((step for step in transcript.turn_steps if _has(step, PATCH)), None):
-            return self._last_message(transcript, dict(patch.labels)[_ENDS])
+        if patch := next((step for step in transcript.turn_steps if has_label(step, PATCH)), None):
+            return self._last_message(transcript, dict(patch.labels)[ENDS])
         while True:
             request = await self.session.open_request()
             if (step := await self._unless_known(request, transcript)) is not None:
@@ -98,7 +99,9 @@ class OutsideSeat:
                     request, transcript, str(request.body["text"]), self.adapter.name
                 )
             case paths.FINISH:
-                return _own_result(request, transcript) or await self._patch(transcript, FINISHED)
+                return _own_result(request, transcript) or await patch_step(
+                    self.workspace, transcript, FINISHED
+                )
             case _:
                 return await self._chat(request, transcript)
 
@@ -110,7 +113,7 @@ class OutsideSeat:
         answers = [
             step
             for step in transcript.steps
-            if step.kind is StepKind.TOOL_CALL or _has(step, _WORDS)
+            if step.kind is StepKind.TOOL_CALL or has_label(step, _WORDS)
         ]
         if self.n_answers == len(answers):
             return _own_result(request, transcript) or await self._answer(request, transcript)
@@ -122,7 +125,7 @@ class OutsideSeat:
         results = [
             step
             for step in transcript.steps
-            if step.kind is StepKind.OBSERVATION and not _has(step, _BY_AGENT)
+            if step.kind is StepKind.OBSERVATION and not has_label(step, _BY_AGENT)
         ]
         if self.n_results < len(results):
             return self._result(request, transcript, results[self.n_results])
@@ -186,29 +189,18 @@ class OutsideSeat:
 
     async def _answer(self, request: Request, transcript: Transcript) -> Step | Stop:
         if n_answers(transcript.steps) >= self.most_steps:
-            return await self._patch(transcript, STEP_LIMIT)
+            return await patch_step(self.workspace, transcript, STEP_LIMIT)
         chat = transcript.request(
             messages_in(request.body), self.sampling, tools=tools_in(request.body)
         )
         answer = await self.model.complete(chat)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":
-            return await self._patch(transcript, CONTEXT, answer.n_calls)
+            refused = Step(turn=transcript.turn, role=self.role, content="", n_calls=answer.n_calls)
+            return await patch_step(self.workspace, transcript, CONTEXT, refused)
         if refusal := refusal_of(answer, self.model, transcript):
             return refusal
         step = answer_step(transcript, answer, StepKind.ARTIFACT)
         return step if answer.calls else step.model_copy(update={"labels": ((_WORDS, "1"),)})
-
-    async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
-        patch, how = await extract_patch(self.workspace)
-        labels = ((PATCH, how), (_ENDS, reason))
-        return Step(
-            turn=transcript.turn,
-            role=self.role,
-            content=patch,
-            kind=StepKind.ARTIFACT,
-            n_calls=n_calls,
-            labels=labels,
-        )
 
     def _last_message(self, transcript: Transcript, reason: str) -> Step:
         """Return the last message: texts that the last answer sends by calls, or its own text."""
@@ -217,10 +209,6 @@ class OutsideSeat:
         if answers and reason == FINISHED:
             words = "\n\n".join(_messages(answers[-1].calls)) or answers[-1].content
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
-
-
-def _has(step: Step, label: str) -> bool:
-    return any(name == label for name, _ in step.labels)
 
 
 def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
