@@ -5,8 +5,12 @@ from pathlib import Path
 
 from sandbox import registry as sandboxes
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep
-from sandbox.calibration.measuring import Measurement, measure
-from sandbox.calibration.references import bundled_references, read_references
+from sandbox.calibration.measuring import (
+    Measurement,
+    bundled_references,
+    measure,
+    read_references,
+)
 from schemas.lake.records import utc_now
 from schemas.run import Limits
 from tasks.storage.home import Home
