@@ -48,7 +48,7 @@ def sandbox(
         options |= {"base_url": daemon, "image": image, "slots": CONTAINERS_AT_ONCE}
     name = request.param
     if name == LOADED_ZYGOTE:
-        name, options["preload"] = "zygote", ("csv",)
+        name, options["preload"] = "zygote", ("unittest.mock", "numpy")
     try:
         made = registry.load(name, **options)
         made.check()
