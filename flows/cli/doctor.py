@@ -12,8 +12,12 @@ from pathlib import Path
 
 from sandbox import registry
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep
-from sandbox.calibration.measuring import Measurement, measure
-from sandbox.calibration.references import bundled_references, read_references
+from sandbox.calibration.measuring import (
+    Measurement,
+    bundled_references,
+    measure,
+    read_references,
+)
 from sandbox.host.resource_limits import describe_memory_bound
 from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
 from schemas.errors import ParleyError, Unscorable

@@ -138,7 +138,7 @@ def _decision(decided: MetricDecision | None, why_uncovered: str | None) -> Row:
 
 
 def pair_of(row: Row) -> Paired:
-    """Return the numbers of a row of `comparisons`, as `comparison_rows` received them.
+    """Return the numbers of a row of `comparisons`, as `Comparisons.rows` received them.
 
     Numbers that a decision replaced are not restored.
     """
