@@ -157,6 +157,10 @@ def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
     )
 
 
+_NEW = Unfinished(0)
+"""Stored part of an episode that no attempt has begun."""
+
+
 class ConverseShards(LazyShards[ConverseShard]):
     """Small shards of the pending episodes. Each shard object is created when it is read.
 
@@ -209,7 +213,7 @@ class ConverseShards(LazyShards[ConverseShard]):
             problem_at=self._plan.problems.place(episode.problem_id),
             sample=episode.sample,
             seed=episode.seed,
-            begun=self.begun.get(episode.episode_id, Unfinished(0)),
+            begun=self.begun.get(episode.episode_id, _NEW),
         )
 
 

@@ -117,18 +117,10 @@ class Staged:
         return dataset_digest(self.dialogs)
 
 
-class Stage(Protocol):
-    """Function that turns raw files into rows."""
-
-    def __call__(self, source: Path, dataset_version: str) -> Staged:
-        """Read a file or folder. Raise SourceUnreadable if no row can be read."""
-        ...
-
-
-class Plays(Protocol):
-    """Function that selects the dialogs of a setting. A run stages and counts no others."""
-
-    def __call__(self, setting: str, dialog: Dialog) -> bool: ...
+Stage = Callable[[Path, str], Staged]
+"""Function (file or folder, dataset version) -> rows. It raises SourceUnreadable without a row."""
+Plays = Callable[[str, Dialog], bool]
+"""Function (setting, dialog) -> True if the setting has the dialog. A run stages no others."""
 
 
 def plays_all(setting: str, dialog: Dialog) -> bool:
@@ -136,13 +128,11 @@ def plays_all(setting: str, dialog: Dialog) -> bool:
     return True
 
 
-class Chooses(Protocol):
-    """Function that selects the problems of a run by its options.
+Chooses = Callable[[Options, Sequence[Dialog]], Collection[str]]
+"""Function that selects the problems of a run by its options.
 
-    The dialogs of a selection have the same ids as in a run of all problems.
-    """
-
-    def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
+The dialogs of a selection have the same ids as in a run of all problems.
+"""
 
 
 @dataclass(frozen=True)

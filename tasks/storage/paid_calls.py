@@ -2,7 +2,8 @@
 
 Each process appends to a separate segment in the store's folder: a local file, or closed segments
 in an object store. So a kill only costs the calls in flight. `refresh` reads the segments of other
-processes. Equal calls in flight are sent once.
+processes. Equal calls in flight are sent once. Steps of dialogues, judgements, vectors, and answers
+and verdicts of builds are stored in this way, each in a `Form` of its own.
 
 `TalkAnswers` stores answers for agents' memories of conversations, once for all dialogues that
 follow a conversation. A process appends each answer to a segment of its own. Before it requests a
