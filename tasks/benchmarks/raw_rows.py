@@ -93,7 +93,7 @@ def single_file(source: Path, suffixes: tuple[str, ...], title: str) -> tuple[Pa
     """
     if source.is_file() and not source.name.endswith(suffixes):
         raise SourceUnreadable(
-            f"{source} is not a {' or '.join(suffixes)} file. Name such a file, or its folder"
+            f"{source} is not a {', '.join(suffixes)} file. Name such a file, or its folder"
         )
     if not source.exists():
         raise SourceUnreadable(
