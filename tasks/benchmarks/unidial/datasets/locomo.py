@@ -12,6 +12,7 @@ from tasks.benchmarks.unidial.datasets.source import (
     RawDialog,
     attempt,
     file_name,
+    numbered,
     read_json,
     row_excerpt,
     shown_text,
@@ -67,16 +68,8 @@ def find(folder: Path) -> Sequence[Path]:
     complete = matching(folder, "locomo10.json")
     if complete:
         return complete
-    single_files = [
-        path
-        for path in matching(folder, "[0-9]*.json")
-        if re.fullmatch(r"\d+\.json(\.gz)?", path.name)
-    ]
-    return (
-        sorted(single_files, key=lambda path: int(path.name.partition(".")[0]))
-        if single_files and _is_conversation(single_files[0])
-        else ()
-    )
+    single_files = numbered(folder)
+    return single_files if single_files and _is_conversation(single_files[0]) else ()
 
 
 def _is_conversation(path: Path) -> bool:

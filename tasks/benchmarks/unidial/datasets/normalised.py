@@ -4,13 +4,12 @@ Dialogues of a finished run contain its answers.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tasks.benchmarks.raw_rows import BadRow, matching, validated
-from tasks.benchmarks.unidial.datasets.source import RawDialog, read_json
+from tasks.benchmarks.raw_rows import BadRow, validated
+from tasks.benchmarks.unidial.datasets.source import RawDialog, numbered, read_json
 from tasks.benchmarks.unidial.normal import NormalDialog
 
 GENERATED, META = "generated", "_meta.json"
@@ -22,13 +21,9 @@ def find(folder: Path) -> Sequence[Path]:
     Those of a run are in its folder `generated`.
     """
     for place in (folder / GENERATED, folder):
-        files = [
-            path
-            for path in matching(place, "[0-9]*.json")
-            if re.fullmatch(r"\d+\.json(\.gz)?", path.name)
-        ]
+        files = numbered(place)
         if files and _is_dialogue(files[0]):
-            return sorted(files, key=lambda path: int(path.name.partition(".")[0]))
+            return files
     return ()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from tasks.benchmarks.raw_rows import BadRow, Fault, parse_object, read_lines
+from tasks.benchmarks.raw_rows import BadRow, Fault, matching, parse_object, read_lines
 from tasks.benchmarks.templates import Template, Texts, render
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
@@ -78,8 +78,6 @@ class Dataset:
     """Maximum tokens of one answer."""
     questions: Mapping[str, Template] = field(default_factory=dict[str, Template])
     """Texts around the dataset's questions, which `--templates` may replace."""
-    metrics: tuple[str, ...] = field(default=())
-    """Metrics of the dataset, for its README and tests."""
 
 
 def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[MetricConfig]:
@@ -99,6 +97,16 @@ def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[Metr
         ),
         (),
     )
+
+
+def numbered(folder: Path) -> list[Path]:
+    """Return the files `N.json` of a folder by number, including packed ones."""
+    files = [
+        path
+        for path in matching(folder, "[0-9]*.json")
+        if re.fullmatch(r"\d+\.json(\.gz)?", path.name)
+    ]
+    return sorted(files, key=lambda path: int(path.name.partition(".")[0]))
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
