@@ -51,7 +51,7 @@ class Conversed(StageResult):
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
     """Stage `converse`. While dialogues are played, the programs of finished dialogues run.
 
-    The programs run on idle processors, or for an early decision. The journal is removed once
+    The programs run at low priority, or for an early decision. The journal is removed once
     Parquet holds all of it.
 
     Args:

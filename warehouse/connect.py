@@ -3,7 +3,7 @@
 An open connection keeps reading the publication that it opened. A new connection reads the newest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,29 @@ def named_query(home: Path, name: str, **parameters: object) -> Rows:
         UsageError: there is no warehouse, or the statement does not take these parameters.
     """
     return query(home, sql_files.load("queries", name).statement, parameters)
+
+
+def batches(
+    names: Iterable[str], size_of: Callable[[str], int], most: int, most_names: int | None = None
+) -> Iterator[list[str]]:
+    """Yield the names in batches of bounded size. A larger name has a batch of its own.
+
+    Args:
+        size_of: function that returns the size of a name's rows.
+        most: maximum size of a batch.
+        most_names: maximum number of names in a batch.
+    """
+    batch: list[str] = []
+    total = 0
+    for name in names:
+        size = size_of(name)
+        if batch and (total + size > most or len(batch) == most_names):
+            yield batch
+            batch, total = [], 0
+        batch.append(name)
+        total += size
+    if batch:
+        yield batch
 
 
 def fetch_rows(cursor: "DuckDBPyConnection") -> list[dict[str, Any]]:

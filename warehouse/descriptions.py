@@ -6,8 +6,7 @@ and the description of all columns with this name (`shared` in `sql/tables.yml`)
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -105,21 +104,16 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-@contextmanager
-def described(
-    connection: "DuckDBPyConnection", name: str, statement: str, columns: Mapping[str, str]
-) -> Iterator[None]:
-    """Comment on a table or view that the block creates or replaces.
-
-    Columns without a description keep an earlier comment.
-    """
-    earlier = connection.execute(
-        "select column_name, comment from duckdb_columns() where table_name = ? and not internal"
-        " and schema_name = 'main' and comment is not null",
-        [name],
+def comments(connection: "DuckDBPyConnection") -> dict[str, dict[str, str]]:
+    """Return table or view -> column -> its comment."""
+    rows = connection.execute(
+        "select table_name, column_name, comment from duckdb_columns() where not internal"
+        " and schema_name = 'main' and comment is not null"
     ).fetchall()
-    yield
-    comment(connection, {name: (statement, {**dict(earlier), **columns})})
+    texts_by_table: dict[str, dict[str, str]] = {}
+    for table, column, text in rows:
+        texts_by_table.setdefault(table, {})[column] = text
+    return texts_by_table
 
 
 def comment(
@@ -127,7 +121,7 @@ def comment(
 ) -> None:
     """Comment on tables and views, and on their columns.
 
-    The catalog is read once for all of them, because each reading takes a millisecond.
+    The catalog is read once for all of them, because each reading takes milliseconds.
 
     Args:
         connection: connection to the warehouse.
@@ -140,20 +134,20 @@ def comment(
         " group by all",
         [list(tables)],
     ).fetchall()
-    comments: list[str] = []
+    statements: list[str] = []
     for name, is_view, names in present:
         statement, texts_of = tables[name]
         if about := grain(name, statement):
             kind = "view" if is_view else "table"
-            comments.append(f"comment on {kind} {identifier(name)} is {quoted(about)}")
-        comments += (
+            statements.append(f"comment on {kind} {identifier(name)} is {quoted(about)}")
+        statements += (
             f"comment on column {identifier(name)}.{identifier(column)} is"
             f" {quoted(texts_of[column])}"
             for column in names
             if column in texts_of
         )
-    if comments:
-        connection.execute(";".join(comments))
+    if statements:
+        connection.execute(";".join(statements))
 
 
 def describing(home: Path, name: str) -> str:

@@ -68,8 +68,7 @@ def wilson(k: int, n: int) -> Interval:
     JASA 22. The formula is written out, since importing scipy.stats would delay a publication by
     half a second. A test compares it with scipy.
     """
-    if not 0 <= k <= n or n == 0:
-        raise ValueError(f"{k} successes in {n} trials: give n of at least 1, and k from 0 to n")
+    _check_trials(k, n)
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     centre = (k + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
@@ -86,8 +85,7 @@ def exact_binomial(k: int, n: int) -> Interval:
     case of the binomial", Biometrika 26. The ends at k = 0 and k = n are written out: most runs
     have no forgery, and need no import of scipy.
     """
-    if not 0 <= k <= n or n == 0:
-        raise ValueError(f"{k} successes in {n} trials: give n of at least 1, and k from 0 to n")
+    _check_trials(k, n)
     tail = (1 - CONFIDENCE) / 2
     edge = tail ** (1 / n)
     if k in (0, n):
@@ -95,6 +93,11 @@ def exact_binomial(k: int, n: int) -> Interval:
     from scipy.special import betaincinv
 
     return float(betaincinv(k, n - k + 1, tail)), float(betaincinv(k + 1, n - k, 1 - tail))
+
+
+def _check_trials(k: int, n: int) -> None:
+    if not 0 <= k <= n or n == 0:
+        raise ValueError(f"{k} successes in {n} trials: give n of at least 1, and k from 0 to n")
 
 
 def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Interval:

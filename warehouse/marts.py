@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigError, ParleyError
 from warehouse import sql_files
-from warehouse.connect import identifier
-from warehouse.descriptions import described, mart_notes, mart_texts
+from warehouse.connect import batches, identifier
+from warehouse.descriptions import comment, comments, mart_notes, mart_texts
 from warehouse.publication.migrate import DDL
 from warehouse.wide_tables import WideTable
 
@@ -247,8 +247,18 @@ def refresh_marts(
                 "touched_runs)"
             )
     set_changed(connection, ())
+    # A column keeps its comment unless the mart has a new one.
+    earlier = comments(connection) if remade else {}
     for mart in remade:
         _define(connection, mart)
+    comment(
+        connection,
+        {
+            mart.table: (mart.statement, {**earlier.get(mart.table, {}), **mart.texts})
+            for mart in remade
+            if mart.kind != "groups" or mart.name == RESULTS
+        },
+    )
     connection.execute("commit")
     connection.execute("begin")
     for marts, made_for in ((unchanged, set(touched) & set(published)), (remade, published)):
@@ -265,10 +275,7 @@ def refresh_marts(
 
 
 def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
-    """Create the mart's table without rows, or its view.
-
-    Columns keep their descriptions unless the mart has new ones.
-    """
+    """Create the mart's table without rows, or its view."""
     if mart.kind == "groups" and mart.name != RESULTS:
         connection.execute(
             f"delete from {RESULTS} where benchmark = ? and axis <> 'all'", [mart.benchmark]
@@ -280,29 +287,15 @@ def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
         statement = (
             f"create or replace table {identifier(mart.table)} as\n{_selection(connection, mart)}"
         )
-    with described(connection, mart.table, mart.statement, mart.texts):
-        _run(connection, mart, statement)
+    _run(connection, mart, statement)
 
 
 def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
     """Yield batches of runs whose scores fit into memory, since a rebuild takes every run."""
-    sizes = (
-        dict(
-            connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
-        )
-        if runs
-        else {}
-    )
-    batch: list[str] = []
-    n_scores = 0
-    for run_id in sorted(runs):
-        if batch and n_scores + sizes.get(run_id, 0) > SCORES_AT_ONCE:
-            yield batch
-            batch, n_scores = [], 0
-        batch.append(run_id)
-        n_scores += sizes.get(run_id, 0)
-    if batch:
-        yield batch
+    if runs:
+        counted = "select run_id, count(*) from score_rows group by run_id"
+        sizes = dict(connection.execute(counted).fetchall())
+        yield from batches(sorted(runs), lambda run_id: sizes.get(run_id, 0), SCORES_AT_ONCE)
 
 
 def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Collection[str]) -> None:

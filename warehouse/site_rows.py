@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UsageError
-from warehouse.comparison.decisions import Decisions
-from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.named_pairs import REQUESTED
-from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
+from warehouse.comparison.pairs import Comparisons, Directions
 from warehouse.comparison.runs import ComparedRun, read_runs
-from warehouse.connect import connect, fetch_rows, identifier, warehouse_path
+from warehouse.connect import batches, connect, fetch_rows, identifier, warehouse_path
 from warehouse.descriptions import CurveTable, curve_table
 
 Row = Mapping[str, Any]
@@ -208,17 +206,9 @@ class SiteRows:
             run=run_id,
         )
         sizes = {row["episode_id"]: row["n"] for row in counted}
-        batch: list[str] = []
-        n_steps = 0
-        for episode_id in episode_ids:
-            n = sizes.get(episode_id, 0)
-            if batch and (n_steps + n > STEPS_AT_ONCE or len(batch) == DIALOGUES_AT_ONCE):
-                yield batch
-                batch, n_steps = [], 0
-            batch.append(episode_id)
-            n_steps += n
-        if batch:
-            yield batch
+        return batches(
+            episode_ids, lambda name: sizes.get(name, 0), STEPS_AT_ONCE, DIALOGUES_AT_ONCE
+        )
 
     def context_of(self, run_id: str) -> dict[tuple[str, str], tuple[str, int]]:
         """Return (dialog, row digest) -> (context that the dialog continues, number of turns)."""
@@ -285,13 +275,7 @@ class SiteRows:
             directions: metric -> which direction is better.
         """
         run, other = self._compared_runs[new], self._compared_runs[old]
-        between = (
-            DriftAnswers(self._connection).between(run, other),
-            Decisions(self._connection).between(run, other),
-        )
-        return comparison_rows(
-            run, other, REQUESTED, compare_scores(self._connection, new, old), directions, *between
-        )
+        return Comparisons(self._connection, directions).rows(run, other, REQUESTED)
 
     def changed(self, old: str, new: str) -> list[dict[str, Any]]:
         """Return the dialogues of two runs whose means of a metric differ, by problem."""

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.preflight.checks import skipped_line
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
@@ -178,7 +177,7 @@ def _preflight(
     require_room(home.path)
     lines = [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(
-        [*lines, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]
+        [*lines, *(plan.skipped.skipped_line for plan in plans if plan.skipped)]
     ):
         print(line, file=sys.stderr)
     if with_canary:

@@ -31,6 +31,7 @@ _ADDRESS = re.compile(
 CONNECT_LIMIT_S = 15
 START_LIMIT_S = 120
 QUIET = {
+    "distributed.admin.tick.interval": "10s",
     "distributed.admin.tick.limit": "1h",
     "distributed.diagnostics.nvml": False,
     "distributed.worker.profile.enabled": False,
@@ -39,10 +40,10 @@ QUIET = {
 }
 """Dask settings that avoid needless output, CPU time and memory.
 
-Warnings about a busy event loop, the search for GPUs and the profiler are off, and system
-monitoring is rare, because all of them cost CPU time during the whole run. The message log is off,
-because client and scheduler (both in the driver) would store the last 1,000 messages with all their
-dialogues.
+Warnings about a busy event loop, the search for GPUs and the profiler are off, and measurements of
+the event loop (every 20 ms by default) and of the system are rare, because all of them cost CPU
+time during the whole run. The message log is off, because client and scheduler (both in the driver)
+would store the last 1,000 messages with all their dialogues.
 """
 
 

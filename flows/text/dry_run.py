@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
-from flows.night.preflight.checks import skipped_line
 from flows.night.preflight.dry_run import Estimate, estimate
 from flows.night.preflight.earlier_usage import Origin
 from flows.night.spending import require_prices
@@ -86,7 +85,7 @@ def show_dry_run(
     for line in (
         *hours_lines(estimates),
         *_audit_lines(estimates),
-        *dict.fromkeys(skipped_line(plan.skipped) for plan in plans if plan.skipped),
+        *dict.fromkeys(plan.skipped.skipped_line for plan in plans if plan.skipped),
     ):
         print(line)
     for command in dict.fromkeys(command for each in estimates for command in each.serves):

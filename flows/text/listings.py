@@ -268,7 +268,7 @@ def _episodes(home: Home, run: str | None) -> Rows:
         from tasks.planning.why_rerun import find_run
 
         record = find_run(lake, run)
-        keys = record.model_dump(include={"benchmark", "model", "run_id"})
+        keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
     return columns, [
         (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
         for m in lake.read("run_episodes", RunEpisode, **keys)

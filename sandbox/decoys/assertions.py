@@ -10,20 +10,13 @@ OPPOSITES = {
     "assertAlmostEqual": "assertNotAlmostEqual",
     "assertRegex": "assertNotRegex",
     "assert_called": "assert_not_called",
+    "assertGreater": "assertLessEqual",
+    "assertLess": "assertGreaterEqual",
 }
 OPPOSITES |= {right: left for left, right in OPPOSITES.items()}
-OPPOSITES |= {"assertGreater": "assertLessEqual", "assertLessEqual": "assertGreater"}
-OPPOSITES |= {"assertLess": "assertGreaterEqual", "assertGreaterEqual": "assertLess"}
-OPPOSITES |= {
-    "assert_called_once": "assert_not_called",
-    "assertListEqual": "assertNotEqual",
-    "assertDictEqual": "assertNotEqual",
-}
-OPPOSITES |= {
-    "assertTupleEqual": "assertNotEqual",
-    "assertSetEqual": "assertNotEqual",
-    "assertMultiLineEqual": "assertNotEqual",
-}
+OPPOSITES["assert_called_once"] = "assert_not_called"
+_OF_ONE_TYPE = ("List", "Dict", "Tuple", "Set", "MultiLine")
+OPPOSITES |= {f"assert{kind}Equal": "assertNotEqual" for kind in _OF_ONE_TYPE}
 OF_ONE = ("assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
 """Assertions with one operand and an optional message. Other assertions of unittest have two
 operands.

@@ -6,11 +6,13 @@ makes by model calls and programs. Tables and files of results are in `tasks.ben
 and texts that `--templates` replaces in `templates`.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from schemas.content_id import content_id
 from schemas.dialog import MISSING, Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
@@ -55,10 +57,8 @@ class JudgeRequest:
     """Verdicts of the episode's tests. Empty unless the rubric reads verdicts."""
 
 
-class JudgeRuns(Protocol):
-    """Function that returns the judge runs for a request. It must be pure."""
-
-    def __call__(self, request: JudgeRequest) -> Sequence[JudgeRun]: ...
+JudgeRuns = Callable[[JudgeRequest], Sequence[JudgeRun]]
+"""Function that returns the judge runs for a request. It must be pure."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,12 @@ class Resolve(Protocol):
         ...
 
 
-class SelfTest(Protocol):
-    """Function that returns tests which must pass in a dialog's project before any answer exists.
+SelfTest = Callable[[Problem, Dialog], WantedProgram | None]
+"""Function that returns tests which must pass in a dialog's project before any answer exists.
 
-    The function must be pure.
-    """
-
-    def __call__(self, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-        """Return the tests, or None if the dialog's programs do not run in a project.
-
-        The `code` of the returned program is ignored, because the project stays unchanged.
-        """
-        ...
+None: the dialog's programs do not run in a project. The `code` of the returned program is ignored,
+because the project stays unchanged. The function must be pure.
+"""
 
 
 @dataclass(frozen=True)
@@ -144,19 +138,13 @@ class Source:
     """Subfolder with installed packages, which are identified by name and version."""
 
 
-class FindSource(Protocol):
-    """Function that returns the location of a dialog's files, or None if it needs none."""
+FindSource = Callable[[Dialog], Source | None]
+"""Function that returns the location of a dialog's files, or None if it needs none."""
+FitsSource = Callable[[Dialog, Path], bool]
+"""Function that checks if a dialog's programs can run in a folder's files.
 
-    def __call__(self, dialog: Dialog) -> Source | None: ...
-
-
-class FitsSource(Protocol):
-    """Function that checks if a dialog's programs can run in a folder's files.
-
-    Another release may lack the files that the programs change.
-    """
-
-    def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
+Another release may lack the files that the programs change.
+"""
 
 
 def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
@@ -258,6 +246,32 @@ class Review:
     scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
     """Scale of the ratings in each dimension, by the dimension's name."""
 
+    @classmethod
+    def rated(
+        cls,
+        rubric: str,
+        scales: Mapping[str, RatingScale],
+        shown: tuple[str, ...],
+        rows: Iterable[tuple[object, Sequence[Cell]]],
+    ) -> Self:
+        """Return the sheet on which people rate rows.
+
+        A row's id is a digest of what raters read, so that a rating cannot be applied to other
+        texts.
+
+        Args:
+            rubric: Name of the rubric.
+            scales: Scale of each dimension, by name.
+            shown: Columns to read.
+            rows: Content of each row's digest, and its cells in the columns to read.
+        """
+        start = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in scales))
+        empty: tuple[Cell, ...] = (None,) * (1 + len(scales))
+        cells = [
+            (f"review-{content_id(content)}", rubric, *empty, *texts) for content, texts in rows
+        ]
+        return cls((*start, *shown), cells, scales)
+
     @property
     def rubric_scales(self) -> Scales:
         """Return the scales by rubric. The sheet's rows name the rubric."""
@@ -281,14 +295,22 @@ class Constructed:
     review: Review
 
 
-class Construct(Protocol):
-    """Function that makes the files of a build.
+Construct = Callable[[ConstructionRequest], Awaitable[Constructed]]
+"""Function that makes the files of a build.
 
-    Equal data must lead to equal requests in every run, so that an interrupted build can resume
-    from the cache.
-    """
+Equal data must lead to equal requests in every run, so that an interrupted build can resume from
+the cache.
+"""
 
-    async def __call__(self, request: ConstructionRequest) -> Constructed: ...
+
+def json_file(value: object) -> str:
+    """Return the text of a build's JSON file."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def jsonl_file(rows: Iterable[object]) -> str:
+    """Return the text of a build's JSONL file."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
 
 class EstimateCalls(Protocol):

@@ -6,9 +6,9 @@ of scores that each episode must have. All other parts have defaults: see
 `tasks.benchmarks.advanced`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
@@ -131,20 +131,14 @@ class ScoreRequest:
         )
 
 
-class TextsToEmbed(Protocol):
-    """Function that returns the texts whose vectors `score` reads. It must be pure.
+TextsToEmbed = Callable[[ScoreRequest], Sequence[str]]
+"""Function that returns the texts whose vectors `score` reads. It must be pure.
 
-    It is called for each dialogue as it ends, without verdicts and judgements, and again for all
-    dialogues with them.
-    """
-
-    def __call__(self, request: ScoreRequest) -> Sequence[str]: ...
-
-
-class MakeScores(Protocol):
-    """Function that scores one sample of one problem with at least one episode. It must be pure."""
-
-    def __call__(self, request: ScoreRequest) -> Sequence[Score]: ...
+It is called for each dialogue as it ends, without verdicts and judgements, and again for all
+dialogues with them.
+"""
+MakeScores = Callable[[ScoreRequest], Sequence[Score]]
+"""Function that scores one sample of one problem with at least one episode. It must be pure."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +174,8 @@ class Due:
         return max(self.answered, default=0)
 
 
-class FindDue(Protocol):
-    """Function that returns the answers and scores due for a dialog's episodes."""
-
-    def __call__(self, setting: str, options: Options, dialog: Dialog) -> Due: ...
+FindDue = Callable[[str, Options, Dialog], Due]
+"""Function (setting, options, dialog) -> the answers and scores due for the dialog's episodes."""
 
 
 @dataclass(frozen=True)
@@ -366,7 +358,7 @@ class Benchmark:
 
     def _due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         if self.scores.due is not None:
-            return self.scores.due(setting=setting, options=options, dialog=dialog)
+            return self.scores.due(setting, options, dialog)
         turns = dialog.generated_turns
         return Due(
             len(turns), frozenset((turn, self.scores.metrics[0]) for turn in turns), turns=turns

@@ -1,10 +1,10 @@
 """Test programs of a benchmark and their requirements."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
@@ -15,7 +15,7 @@ from schemas.episode import Episode, StepKind, StopReason
 from schemas.problem import BASE_INSTRUCTION, Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.benchmarks.setting import Option, Options
-from tasks.dialogue.agents.repository import PATCH
+from tasks.dialogue.agents.repository.labels import PATCH
 from tasks.dialogue.tools import NO_TREE, Place, WantedProgram
 from tasks.dialogue.tools import Tree as Tree
 from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code
@@ -139,14 +139,8 @@ class TestRun:
         return tuple(self.decides.items()) or ((self.instruction_id, ()),)
 
 
-class TestRuns(Protocol):
-    """Function that returns the test runs of an episode. It must be pure."""
-
-    __test__ = False  # not a pytest class
-
-    def __call__(
-        self, problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
-    ) -> Sequence[TestRun]: ...
+TestRuns = Callable[[Problem, Dialog, Episode, Options], Sequence[TestRun]]
+"""Function that returns the test runs of an episode. It must be pure."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -250,18 +250,6 @@ def quarantined_row(
         reason=bad.reason,
         detail=bad.detail,
         excerpt=content[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH],
-    )
-
-
-def nothing_read(source: Path, n_files: int, faults: Sequence[QuarantinedRow]) -> str:
-    """Return the error message for files without a readable row."""
-    details = (
-        "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults)
-        or f"{n_files} empty file(s)"
-    )
-    return (
-        f"{source} has task files but no readable row ({details}). "
-        "Fetch them again, or name another file or folder"
     )
 
 

@@ -16,13 +16,11 @@ from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows
 from warehouse.wide_tables import WideTable
 
+ExportRows = Callable[[Path, Sequence[str]], Rows]
+"""Function (home, run ids) -> columns and rows of a table, read from the published warehouse.
 
-class ExportRows(Protocol):
-    """Function that reads a table from the published warehouse."""
-
-    def __call__(self, home: Path, run_ids: Sequence[str]) -> Rows:
-        """Return columns and rows. Without ids, use the default selection of runs."""
-        ...
+Without ids, it uses the default selection of runs.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,8 @@ class WholeRun:
     judgements: Sequence[JudgeVerdict]
 
 
-class MakeFiles(Protocol):
-    """Function that yields the files of a run's export folder."""
-
-    def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
-        """Yield each file of the export: its path in the output folder, and its content."""
-        ...
+MakeFiles = Callable[[WholeRun], Iterator[tuple[str, bytes]]]
+"""Function that yields the files of a run's export: path in the output folder, and content."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +74,13 @@ class FinishedRun:
     """Reads the problems of the run's dataset, by id."""
 
 
-class WriteBuild(Protocol):
-    """Function that writes the files of a build."""
+WriteBuild = Callable[[Sequence[FinishedRun], Path], Sequence[str]]
+"""Function that writes the files of a build into an empty folder and returns a line about each.
 
-    def __call__(self, runs: Sequence[FinishedRun], folder: Path) -> Sequence[str]:
-        """Write the files into an empty folder and return a line about each.
-
-        Raises:
-            UsageError: The runs cannot be combined.
-        """
-        ...
-
-
-class OwnsFile(Protocol):
-    """Function that tells a build's own files from other files, which are never replaced."""
-
-    def __call__(self, name: str) -> bool: ...
+It raises UsageError if the runs cannot be combined.
+"""
+OwnsFile = Callable[[str], bool]
+"""Function that tells a build's own files from other files, which are never replaced."""
 
 
 @dataclass(frozen=True)
@@ -202,20 +187,13 @@ class Results:
         }
 
 
-class PublishedAnswers(Protocol):
-    """Function that reads the answers of a published run."""
+PublishedAnswers = Callable[[Path, str], Iterator[RecordedAnswer]]
+"""Function (folder of published runs, model) -> the model's answers."""
+PublishedData = Callable[[Path], tuple[Path, str] | None]
+"""Function that returns path and version of the raw data of a folder of published runs.
 
-    def __call__(self, folder: Path, model: str) -> Iterator[RecordedAnswer]:
-        """Yield the answers of one model in a folder of published runs."""
-        ...
-
-
-class PublishedData(Protocol):
-    """Function that locates the raw data of published runs."""
-
-    def __call__(self, folder: Path) -> tuple[Path, str] | None:
-        """Return path and version of the raw data, or None if the folder does not tell where."""
-        ...
+None: the folder does not tell where they are.
+"""
 
 
 def no_published_data(folder: Path) -> None:

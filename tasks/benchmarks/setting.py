@@ -1,9 +1,9 @@
 """Identity, settings and options of a benchmark."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import ConfigError, UnknownName
@@ -233,32 +233,14 @@ class CastRequest:
         return self.simulator
 
 
-class MakeCast(Protocol):
-    """Function that returns the participants of a dialogue."""
-
-    def __call__(self, request: CastRequest) -> Cast: ...
-
-
-class GoldAnswer(Protocol):
-    """Function that returns the answer of `control:gold` in a round (1-based)."""
-
-    def __call__(self, problem: Problem, turn: int) -> str: ...
-
-
-class UserTexts(Protocol):
-    """Function that returns the texts of a scripted user, as far as the dialog determines them."""
-
-    def __call__(self, dialog: Dialog, options: Options) -> Sequence[str]:
-        """Return one text for each user message of the dialog, in order."""
-        ...
-
-
-class HistoryOf(Protocol):
-    """Function that returns the part of the past that the subject sees in one dialogue."""
-
-    def __call__(self, dialog: Dialog, options: Options) -> HistoryPolicy | None:
-        """Return the history. None stands for the setting's."""
-        ...
+MakeCast = Callable[[CastRequest], Cast]
+"""Function that returns the participants of a dialogue."""
+GoldAnswer = Callable[[Problem, int], str]
+"""Function that returns the answer of `control:gold` in a round (1-based)."""
+UserTexts = Callable[[Dialog, Options], Sequence[str]]
+"""Function that returns the text of each user message, as far as the dialog determines it."""
+HistoryOf = Callable[[Dialog, Options], HistoryPolicy | None]
+"""Function that returns the part of the past that the subject sees. None: the setting's history."""
 
 
 def same_history(dialog: Dialog, options: Options) -> None:

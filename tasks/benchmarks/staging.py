@@ -3,7 +3,6 @@
 `Staging` collects staged rows, and quarantined rows with their reasons.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,14 +29,13 @@ from tasks.benchmarks.raw_rows import (
     Fault,
     Line,
     is_hub_dataset,
-    nothing_read,
     parse_object,
     quarantined_row,
     read_hub,
     read_rows,
     relative_name,
 )
-from tasks.benchmarks.setting import Option, Options
+from tasks.benchmarks.setting import Options
 
 if TYPE_CHECKING:
     from schemas.lake.packed_rows import PackedRows
@@ -117,18 +115,10 @@ class Staged:
         return dataset_digest(self.dialogs)
 
 
-class Stage(Protocol):
-    """Function that turns raw files into rows."""
-
-    def __call__(self, source: Path, dataset_version: str) -> Staged:
-        """Read a file or folder. Raise SourceUnreadable if no row can be read."""
-        ...
-
-
-class Plays(Protocol):
-    """Function that selects the dialogs of a setting. A run stages and counts no others."""
-
-    def __call__(self, setting: str, dialog: Dialog) -> bool: ...
+Stage = Callable[[Path, str], Staged]
+"""Function (file or folder, dataset version) -> rows. It raises SourceUnreadable without a row."""
+Plays = Callable[[str, Dialog], bool]
+"""Function (setting, dialog) -> True if the setting has the dialog. A run stages no others."""
 
 
 def plays_all(setting: str, dialog: Dialog) -> bool:
@@ -136,13 +126,11 @@ def plays_all(setting: str, dialog: Dialog) -> bool:
     return True
 
 
-class Chooses(Protocol):
-    """Function that selects the problems of a run by its options.
+Chooses = Callable[[Options, Sequence[Dialog]], Collection[str]]
+"""Function that selects the problems of a run by its options.
 
-    The dialogs of a selection have the same ids as in a run of all problems.
-    """
-
-    def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
+The dialogs of a selection have the same ids as in a run of all problems.
+"""
 
 
 @dataclass(frozen=True)
@@ -167,50 +155,6 @@ class Data:
     """YAML file that declares the public datasets (see `tasks.datasets.public_data`)."""
     grade_routes: GradeRoutes | None = None
     """Lists how the rows of a dataset are graded, for `parley data show NAME --routes`."""
-
-
-ALL = "all"
-_FORM = re.compile(r"stratified:(?P<n>[1-9]\d{0,6})(:(?P<seed>\d{1,9}))?")
-
-SAMPLE = Option(
-    name="sample",
-    values=(ALL,),
-    default=ALL,
-    affects="scoring",
-    help="only N problems, proportionally from each stratum, drawn with SEED (default 0)",
-    pattern=_FORM.pattern,
-    pattern_shown="stratified:N[:SEED]",
-)
-"""Option of a run. It is part of the run's id but not of episode ids, so samples share episodes."""
-
-
-def draw_sample(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
-    """Return a sample of the problems in proportion to their strata, by largest remainders.
-
-    If there are no more problems than the sample size, return all.
-
-    Args:
-        sample: Value of `SAMPLE`.
-        strata: Stratum of each problem.
-    """
-    match = _FORM.fullmatch(sample)
-    if match is None or int(match["n"]) >= len(strata):
-        return frozenset(strata)
-    n, seed = int(match["n"]), int(match["seed"] or 0)
-    by_stratum: dict[str, list[str]] = {}
-    for name in _in_order(strata, seed):
-        by_stratum.setdefault(strata[name], []).append(name)
-    quotas = {stratum: n * len(names) // len(strata) for stratum, names in by_stratum.items()}
-    remainders = sorted(by_stratum, key=lambda s: (-(n * len(by_stratum[s]) % len(strata)), s))
-    for stratum in remainders[: n - sum(quotas.values())]:
-        quotas[stratum] += 1
-    return frozenset(
-        name for stratum, names in by_stratum.items() for name in names[: quotas[stratum]]
-    )
-
-
-def _in_order(names: Iterable[str], seed: int) -> list[str]:
-    return sorted(names, key=lambda name: content_id(["stratified", seed, name]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +311,12 @@ class Staging:
             for line in lines:
                 self._add_line(file, line, make)
         if not self._n_lines:
-            raise SourceUnreadable(nothing_read(source, len(tables), self.quarantined))
+            faults = (f"{row.source_file}: {row.detail}" for row in self.quarantined)
+            details = "; ".join(faults) or f"{len(tables)} empty file(s)"
+            raise SourceUnreadable(
+                f"{source} has task files but no readable row ({details}). "
+                "Fetch them again, or name another file or folder"
+            )
 
     def _add_line(self, file: str, line: Line | Fault, make: MakeRow) -> None:
         if isinstance(line, Fault):

@@ -30,32 +30,25 @@ Contents = tuple[str, ...]
 """Names and digests of the files that define a model."""
 
 
-def find_revisions(
-    source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ
-) -> list[SourceCheckpoint]:
+def find_revisions(source: CheckpointSource, earlier: Sequence[str] = ()) -> list[SourceCheckpoint]:
     """Return the branches and tags. If several names point to one commit, return the first.
 
     Args:
         source: Source with a repository.
         earlier: Commits of the repository that earlier nights evaluated, latest first.
-        environ: Environment variables.
 
     Raises:
         ModelUnavailable: The hub does not answer or does not know the repository.
     """
     repository = source.repository or ""
-    refs = _fetch_json(f"/api/models/{quote(repository)}/refs", repository, environ)
+    refs = _fetch_json(f"/api/models/{quote(repository)}/refs", repository)
     named: dict[str, str] = {}
     for ref in [*_rows(refs, "branches"), *_rows(refs, "tags")]:
         name, commit = str(ref.get("name", "")), str(ref.get("targetCommit", ""))
         if name and commit and fnmatch(name, source.only):
             named.setdefault(commit, name)
-    revisions = [
-        _revision(source, repository, name, commit, environ) for commit, name in named.items()
-    ]
-    return _with_first_commits(
-        revisions, earlier, lambda commit: _contents(repository, commit, environ)
-    )
+    revisions = [_revision(source, repository, name, commit) for commit, name in named.items()]
+    return _with_first_commits(revisions, earlier, lambda commit: _contents(repository, commit))
 
 
 def _with_first_commits(
@@ -87,12 +80,11 @@ def _with_first_commits(
     ]
 
 
-def _contents(repository: str, commit: str, environ: Mapping[str, str]) -> Contents:
+def _contents(repository: str, commit: str) -> Contents:
     """Return the model files of a commit, or () if it has no weights."""
     path = f"/api/models/{quote(repository)}/revision/{quote(commit)}?blobs=true"
     files = {
-        str(row.get("rfilename")): row
-        for row in _rows(_fetch_json(path, repository, environ), "siblings")
+        str(row.get("rfilename")): row for row in _rows(_fetch_json(path, repository), "siblings")
     }
     if not weight_names(files):
         return ()
@@ -105,10 +97,10 @@ def _digest_of(file: Mapping[str, Any]) -> str:
 
 
 def _revision(
-    source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]
+    source: CheckpointSource, repository: str, name: str, commit: str
 ) -> SourceCheckpoint:
     history = _fetch_json(
-        f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ
+        f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository
     )
     return SourceCheckpoint(
         source=source,
@@ -135,9 +127,9 @@ def _date_of(history: Any) -> float:
         return 0.0
 
 
-def _fetch_json(path: str, repository: str, environ: Mapping[str, str]) -> Any:
-    hub = hub_address(environ)
-    request = urllib.request.Request(f"{hub}{path}", headers=hub_headers(environ))
+def _fetch_json(path: str, repository: str) -> Any:
+    hub = hub_address(os.environ)
+    request = urllib.request.Request(f"{hub}{path}", headers=hub_headers(os.environ))
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
             return json.load(response)

@@ -17,7 +17,7 @@ from schemas.verdict import ProgramVerdict
 from tasks.dialogue.agents.repository.labels import EMPTY, MALFORMED
 from tasks.dialogue.engine import Participant, Stop, Transcript, steps_since_message
 from tasks.dialogue.tools import ProgramRunner, WantedProgram
-from tasks.language.chat_model import spent
+from tasks.language.chat_model import spent, with_earlier_calls
 
 
 @dataclass(frozen=True)
@@ -218,10 +218,7 @@ class CodingSubject:
         try:
             answer = await self.chat.speak(current)
         except ModelUnavailable as fault:
-            n_calls = fault.n_calls + spent(steps).n_calls
-            raise ModelUnavailable(
-                str(fault), permanent=fault.permanent, n_calls=n_calls
-            ) from fault
+            raise with_earlier_calls(fault, steps) from fault
         if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
             return answer
         try:

@@ -127,6 +127,22 @@ class ChatModel(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class WrappedModel:
+    """Model whose answers come from another model. A subclass defines `ChatModel.complete`."""
+
+    model: ChatModel
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
+        return self.model.identity
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self.model.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """Sent request that has ended."""
@@ -145,16 +161,10 @@ def ignore_send(_: Send) -> None:
 
 
 @dataclass(frozen=True)
-class CountedModel:
+class CountedModel(WrappedModel):
     """Model of a plug-in. Its sent requests are derived from the number of calls per answer."""
 
-    model: ChatModel
     on_send: OnSend
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. See `ChatModel.complete`."""
@@ -169,10 +179,6 @@ class CountedModel:
     def _count(self, n_calls: int, *, is_answered: bool) -> None:
         for number in range(1, n_calls + 1):
             self.on_send(Send(is_repeated=number > 1, is_paid=is_answered and number == n_calls))
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
 
 Number = TypeVar("Number", int, float)
@@ -201,6 +207,14 @@ def spent(calls: Sequence[Step | Completion]) -> Spent:
         n_calls=sum(call.n_calls for call in calls),
         reasoning_tokens=_sum(call.reasoning_tokens for call in calls),
     )
+
+
+def with_earlier_calls(
+    fault: ModelUnavailable, calls: Sequence[Step | Completion]
+) -> ModelUnavailable:
+    """Return the fault of a series of requests, whose `n_calls` includes the earlier calls."""
+    n_calls = fault.n_calls + spent(calls).n_calls
+    return ModelUnavailable(str(fault), permanent=fault.permanent, n_calls=n_calls)
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
@@ -266,10 +280,7 @@ async def ask_until_read(
         try:
             answer = await model.complete(attempt)
         except ModelUnavailable as fault:
-            n_calls = fault.n_calls + spent(answers).n_calls
-            raise ModelUnavailable(
-                str(fault), permanent=fault.permanent, n_calls=n_calls
-            ) from fault
+            raise with_earlier_calls(fault, answers) from fault
         answers.append(answer)
         try:
             return AskResult(read(answer.content), tuple(answers))

@@ -90,7 +90,7 @@ def fenced_blocks(answer: str) -> tuple[Block, ...]:
 
 def flat_blocks(answer: str) -> tuple[Block, ...]:
     """Return the blocks between fence-like lines, with any indentation of fences and code."""
-    tokens = _flat_parser().parse(_FENCE_INDENT.sub("", answer))
+    tokens = _parser(is_flat=True).parse(_FENCE_INDENT.sub("", answer))
     return tuple(
         Block(_tag(token.info), dedent(token.content)) for token in tokens if token.type == "fence"
     )
@@ -220,9 +220,9 @@ def _tag(info: str) -> str:
     return tag if tag in PYTHON_TAGS else _VERSION.sub("", tag)
 
 
-@lru_cache(maxsize=1)
-def _parser() -> "MarkdownIt":
-    """Return a parser of blocks only.
+@lru_cache(maxsize=2)
+def _parser(*, is_flat: bool = False) -> "MarkdownIt":
+    """Return a parser of blocks only, or of fences alone.
 
     HTML is text, so that a fence right after `<details>` is a fence.
     """
@@ -230,14 +230,6 @@ def _parser() -> "MarkdownIt":
 
     parser = MarkdownIt("commonmark", {"html": False})
     parser.core.ruler.enableOnly(["normalize", "block"])
-    return parser
-
-
-@lru_cache(maxsize=1)
-def _flat_parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": False})
-    parser.core.ruler.enableOnly(["normalize", "block"])
-    parser.block.ruler.enableOnly(["fence", "paragraph"])
+    if is_flat:
+        parser.block.ruler.enableOnly(["fence", "paragraph"])
     return parser

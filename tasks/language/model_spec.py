@@ -96,7 +96,6 @@ def parse_embedder(
     *,
     key_env: str | None = None,
     revision: str | None = None,
-    today: str | None = None,
     request: RequestFields = (),
 ) -> ModelAccess[EmbedderIdentity]:
     """Parse an embedder spec. Sends, loads and downloads nothing, but hashes weights on disk.
@@ -105,7 +104,6 @@ def parse_embedder(
         text: Spec in one of FORMS.
         key_env: Name of the variable that contains an endpoint's key.
         revision: User's name for an endpoint's weights.
-        today: UTC date, for `unpinned-<date>` without a stated revision.
         request: Additional fields of an endpoint's requests.
 
     Raises:
@@ -115,7 +113,7 @@ def parse_embedder(
     """
     name, _, folder = text.strip().partition("@")
     if text.startswith("openai:"):
-        access = parse_model(text, key_env=key_env, revision=revision, today=today)
+        access = parse_model(text, key_env=key_env, revision=revision)
         model = access.identity
         identity = EmbedderIdentity(
             provider="openai", name=model.name, revision=model.revision, request=request

@@ -20,8 +20,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UsageError
 from schemas.outside.display import plain_line
-from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatRequest, Completion, Message, WrappedModel
 
 _HEADER_LINE = re.compile(r"\s*<!--.*-->\s*")
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
@@ -144,24 +143,14 @@ def with_system_text(request: ChatRequest, text: str) -> ChatRequest:
 
 
 @dataclass(frozen=True)
-class PromptedModel:
+class PromptedModel(WrappedModel):
     """Model whose requests begin with a system text. See `ChatModel`."""
 
-    model: ChatModel
     text: str
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. See `ChatModel.complete`."""
         return await self.model.complete(with_system_text(request, self.text))
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
 
 MARK_LENGTH = 12

@@ -94,6 +94,22 @@ def metric(
     return register
 
 
+def share(part: int, total: int, of: str) -> float:
+    """Return part / total as a ratio in [0, 1].
+
+    Args:
+        part: number of counted things, 0 to `total`.
+        total: number of things, 1 and up.
+        of: name of the things in the error message.
+
+    Raises:
+        ValueError: `total` is 0, or `part` is larger.
+    """
+    if not 0 <= part <= total or total == 0:
+        raise ValueError(f"{part} of {total} {of}: the total must be 1 or more, the part 0 to it")
+    return part / total
+
+
 def _loaders() -> "Loaders[Metric[..., object]]":
     for family in FAMILIES:
         import_module(family)

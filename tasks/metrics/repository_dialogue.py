@@ -7,7 +7,7 @@ Each metric is a pure function of one dialogue. The means over dialogues are the
 
 from collections.abc import Iterable
 
-from tasks.metrics.registry import metric
+from tasks.metrics.registry import metric, share
 
 
 @metric("resolved", title="resolved")
@@ -104,7 +104,7 @@ def user_faithful(n_met: int, n_judged: int) -> float:
 
     Source: section 8.2, faithfulness.
     """
-    return _share(n_met, n_judged)
+    return share(n_met, n_judged, "replies")
 
 
 @metric("user_on_goal", title="on goal", judged=True)
@@ -116,7 +116,7 @@ def user_on_goal(n_met: int, n_judged: int) -> float:
 
     Source: section 8.2, goal adherence.
     """
-    return _share(n_met, n_judged)
+    return share(n_met, n_judged, "replies")
 
 
 @metric("user_in_environment", title="in environment", judged=True)
@@ -128,7 +128,7 @@ def user_in_environment(n_met: int, n_judged: int) -> float:
 
     Source: section 8.2, environment adherence.
     """
-    return _share(n_met, n_judged)
+    return share(n_met, n_judged, "replies")
 
 
 @metric("user_without_fault", title="user sound", judged=True)
@@ -140,7 +140,7 @@ def user_without_fault(n_met: int, n_judged: int) -> float:
 
     Source: section 8.2, column All of Table 4.
     """
-    return _share(n_met, n_judged)
+    return share(n_met, n_judged, "replies")
 
 
 @metric("user_revised", title="revised", better="lower")
@@ -156,10 +156,4 @@ def user_revised(n_revised: int, n_checked: int) -> float:
 
     Source: section 3.3, self-revision: the simulator's error.
     """
-    return _share(n_revised, n_checked)
-
-
-def _share(n: int, total: int) -> float:
-    if not 0 <= n <= total or total == 0:
-        raise ValueError(f"{n} of {total}: the total must be 1 or more, the part 0 to the total")
-    return n / total
+    return share(n_revised, n_checked, "replies")

@@ -1,6 +1,6 @@
 """Score of a program by its unit tests. The sandbox runs the tests."""
 
-from tasks.metrics.registry import metric
+from tasks.metrics.registry import metric, share
 
 
 @metric("unit_tests", title="unit tests")
@@ -20,9 +20,4 @@ def unit_tests(n_passed: int, n_cases: int) -> float:
     Source: ours, for UniDial-EvalKit's metrics of code (section 2.3). The toolkit itself checks
     only rules on names and style.
     """
-    if n_cases < 1 or not 0 <= n_passed <= n_cases:
-        raise ValueError(
-            f"{n_passed} of {n_cases} tests passed: there must be a test, and the passed tests"
-            " cannot be more than all tests"
-        )
-    return n_passed / n_cases
+    return share(n_passed, n_cases, "tests passed")

@@ -7,7 +7,7 @@ means over dialogues are the paper's figures.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tasks.metrics.registry import Metric, metric
+from tasks.metrics.registry import Metric, metric, share
 
 LOWEST, HIGHEST = 1.0, 5.0
 
@@ -28,12 +28,7 @@ def pass_rate(n_passed: int, n_cases: int) -> float:
 
     Source: Talk2Code eq. 1, for one dialogue; the table's value is the mean over dialogues.
     """
-    if not 0 <= n_passed <= n_cases or n_cases == 0:
-        raise ValueError(
-            f"{n_passed} of {n_cases} test cases passed: there must be a case, and the passed cases"
-            " cannot be more than all cases"
-        )
-    return n_passed / n_cases
+    return share(n_passed, n_cases, "test cases passed")
 
 
 @metric("success_rate", title="SR")
@@ -136,12 +131,7 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     Source: ours. The paper's simulator knows the reference answer, and the paper does not report
     how much of the answer it reveals.
     """
-    if not 0 <= n_leaks <= n_wordings or n_wordings == 0:
-        raise ValueError(
-            f"{n_leaks} leaks in {n_wordings} wordings of a message: there must be at least one"
-            " wording, and at most as many leaks as wordings"
-        )
-    return n_leaks / n_wordings
+    return share(n_leaks, n_wordings, "wordings of a message leak")
 
 
 @metric("reference_disclosure", version=2, title="disclosed", better=None)

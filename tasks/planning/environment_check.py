@@ -178,6 +178,9 @@ def _report(
     return text[-_LONGEST_FAULT:] or "the tests did not pass"
 
 
+_SHOWN = 8
+
+
 @dataclass(frozen=True)
 class MissingPackages:
     """Missing packages and the tasks that need them."""
@@ -188,6 +191,21 @@ class MissingPackages:
     """Tasks that need at least one missing package."""
     n_tasks: int
     """Number of tasks that were checked."""
+
+    @property
+    def counts(self) -> str:
+        """First missing packages, each with its number of tasks."""
+        counts = [f"{package} ({n})" for package, n in self.tasks_by_package.items()]
+        more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
+        return f"{', '.join(counts[:_SHOWN])}{more}"
+
+    @property
+    def skipped_line(self) -> str:
+        """Line with the number of skipped tasks and the missing packages."""
+        return (
+            f"skipped {len(self.problem_ids)} of {self.n_tasks} tasks, because they import"
+            f" packages that are not installed: {self.counts}"
+        )
 
 
 def find_missing_packages(

@@ -4,6 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import overload
 
 import pyarrow as pa
@@ -40,32 +41,20 @@ class PlayedDialogs(Sequence[Dialog]):
 
     def __init__(self, benchmark: Benchmark, setting: str, staged: Sequence[Dialog]) -> None:
         self._staged = staged
-        facts, digests, rows = [_FACTS.empty_table()], list[str](), list[tuple[object, ...]]()
+        facts, digests = [_FACTS.empty_table()], list[str]()
 
-        def put() -> None:
-            columns = zip(*rows, strict=True) if rows else [()] * len(_FACTS)
-            arrays = [
-                column_of(column, field.type) for column, field in zip(columns, _FACTS, strict=True)
-            ]
+        def played() -> Iterator[tuple[object, ...]]:
+            for row, dialog in enumerate(staged):
+                if benchmark.data.plays(setting, dialog):
+                    digests.append(dialog.digest_with_packages)
+                    names = (dialog.problem_id, dialog.dialog_id)
+                    yield row, dialog.row_digest, dialog.digest, *names, len(dialog.turns)
+
+        rows = played()
+        while some := list(islice(rows, _AT_ONCE)):
+            columns = zip(zip(*some, strict=True), _FACTS, strict=True)
+            arrays = [column_of(column, field.type) for column, field in columns]
             facts.append(pa.Table.from_arrays(arrays, schema=_FACTS))
-            rows.clear()
-
-        for row, dialog in enumerate(staged):
-            if benchmark.data.plays(setting=setting, dialog=dialog):
-                digests.append(dialog.digest_with_packages)
-                rows.append(
-                    (
-                        row,
-                        dialog.row_digest,
-                        dialog.digest,
-                        dialog.problem_id,
-                        dialog.dialog_id,
-                        len(dialog.turns),
-                    )
-                )
-                if len(rows) == _AT_ONCE:
-                    put()
-        put()
         self.facts: pa.Table = pa.concat_tables(facts).combine_chunks()
         self.digest = content_id(sorted(digests))
 

@@ -9,7 +9,7 @@ from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price, tokens_usd
 from schemas.run import EmbedderIdentity, ModelIdentity
-from tasks.language.chat_model import REFUSED, ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import REFUSED, ChatModel, ChatRequest, Completion, WrappedModel
 from tasks.language.embedding import EndpointEmbedder
 from tasks.storage.ledger import Ledger, Sum, Totals, ledger_at
 
@@ -130,24 +130,18 @@ def caps_spent(budget: Budget, totals: Totals, elapsed_s: float) -> tuple[CapSpe
 
 
 @dataclass(frozen=True)
-class MeteredModel:
+class MeteredModel(WrappedModel):
     """Model that sends no request once a cap is reached, and counts each answer.
 
     See `ChatModel`.
     """
 
-    model: ChatModel
     budget_meter: BudgetMeter
     asks_anyway: bool = False
     """True skips the check of the caps.
 
     The caller then checks once before each group of requests that belong together.
     """
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. See `ChatModel.complete`.
@@ -160,10 +154,6 @@ class MeteredModel:
         answer = await self.model.complete(request)
         self.budget_meter.charge(self.identity, request, answer)
         return answer
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
 
 def metered(

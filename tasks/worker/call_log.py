@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import DiskFull
-from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, WrappedModel
 from tasks.language.endpoints.wire import observed_by
 from tasks.storage.journaling.segments import SegmentWriter
 
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     from tasks.judging.judgement import Judgement
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
-"""Names of seats: a seat is a model in one role of a run.
+"""Names of roles: one model plays each role of a run.
 
-A judge's seat also names its rubric: `judge clarity`.
+A judge's role also names its rubric: `judge clarity`.
 """
 
 
 @dataclass
 class _Queue:
-    """Requests of one seat in this process."""
+    """Requests of one role in this process."""
 
     open: int = 0
     """Requests without an answer: waiting or in flight."""
@@ -49,12 +48,12 @@ class CallFile:
         self._queues: dict[tuple[str, str], _Queue] = {}
         self._is_broken = False
 
-    def write(self, run_id: str, seat: str, **facts: object) -> None:
-        """Append one row about a seat of a run."""
+    def write(self, run_id: str, role: str, **facts: object) -> None:
+        """Append one row about a role of a run."""
         if self._is_broken:
             return
         try:
-            self._segment.write({"run": run_id, "seat": seat, **facts})
+            self._segment.write({"run": run_id, "seat": role, **facts})
         except (DiskFull, OSError):
             self._is_broken = True
 
@@ -62,15 +61,15 @@ class CallFile:
         """Close this process's segment."""
         self._segment.close()
 
-    def change(self, run_id: str, seat: str, *, open: int = 0, in_flight: int = 0) -> None:
-        """Change the numbers of open and in-flight requests of a seat. `write_queues` logs them."""
+    def change(self, run_id: str, role: str, *, open: int = 0, in_flight: int = 0) -> None:
+        """Change the numbers of open and in-flight requests of a role. `write_queues` logs them."""
         with self._lock:
-            queue = self._queues.setdefault((run_id, seat), _Queue())
+            queue = self._queues.setdefault((run_id, role), _Queue())
             queue.open += open
             queue.in_flight += in_flight
 
     def write_queues(self) -> None:
-        """Append a row for each seat whose numbers changed since the last call."""
+        """Append a row for each role whose numbers changed since the last call."""
         with self._lock:
             changed = [
                 (key, queue)
@@ -80,8 +79,8 @@ class CallFile:
             rows = [(key, queue.open, queue.in_flight) for key, queue in changed]
             for _, queue in changed:
                 queue.written = queue.open, queue.in_flight
-        for (run_id, seat), n_open, n_in_flight in rows:
-            self.write(run_id, seat, waiting=n_open - n_in_flight, in_flight=n_in_flight)
+        for (run_id, role), n_open, n_in_flight in rows:
+            self.write(run_id, role, waiting=n_open - n_in_flight, in_flight=n_in_flight)
 
 
 _files: dict[str, CallFile] = {}
@@ -119,11 +118,11 @@ class CallLog:
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]
 
-    def answered(self, seat: str, answer: "Step | Judgement", *, turns: int) -> None:
+    def answered(self, role: str, answer: "Step | Judgement", *, turns: int) -> None:
         """Log an answer that is stored now. Tokens that the endpoint did not count are None."""
         self.file.write(
             self.run_id,
-            seat,
+            role,
             turns=turns,
             calls=answer.n_calls,
             input=answer.input_tokens,
@@ -134,21 +133,15 @@ class CallLog:
 
 
 @dataclass(frozen=True)
-class LoggedModel:
+class LoggedModel(WrappedModel):
     """Model whose open requests and faults are logged. See `ChatModel`."""
 
-    model: ChatModel
     log: CallLog
-    seat: str
+    role: str
     _file: CallFile = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_file", self.log.file)
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer a request. See `ChatModel.complete`."""
@@ -157,27 +150,23 @@ class LoggedModel:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        self._file.change(self.log.run_id, self.seat, open=1)
+        self._file.change(self.log.run_id, self.role, open=1)
         try:
             yield
         finally:
-            self._file.change(self.log.run_id, self.seat, open=-1)
+            self._file.change(self.log.run_id, self.role, open=-1)
 
     def sent(self) -> None:
         """Count a sent request. See `RequestObserver`."""
-        self._file.change(self.log.run_id, self.seat, in_flight=1)
+        self._file.change(self.log.run_id, self.role, in_flight=1)
 
     def ended(self, fault: str) -> None:
         """Count an ended request. See `RequestObserver`."""
-        self._file.change(self.log.run_id, self.seat, in_flight=-1)
+        self._file.change(self.log.run_id, self.role, in_flight=-1)
         if fault:
-            self._file.write(self.log.run_id, self.seat, fault=fault)
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
+            self._file.write(self.log.run_id, self.role, fault=fault)
 
 
-def logged(model: ChatModel, log: CallLog | None, seat: str) -> ChatModel:
+def logged(model: ChatModel, log: CallLog | None, role: str) -> ChatModel:
     """Return the model with logging; the model itself if `log` is None."""
-    return model if log is None else LoggedModel(model, log, seat)
+    return model if log is None else LoggedModel(model, log, role)

@@ -133,7 +133,7 @@ def _decide(
     known: Mapping[str, TestVerdict],
     answer: Answer,
 ) -> tuple[list[TestVerdict], int, int]:
-    with run.program_slots, low_priority(is_early):
+    with run.program_slots, low_priority(is_early and run.is_playing):
         return decide(run.context, sandbox, item, answer, known)
 
 

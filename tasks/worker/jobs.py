@@ -190,7 +190,7 @@ class ExecuteShard:
     known: Mapping[str, TestVerdict] = field(default_factory=dict[str, TestVerdict])
     """Verdicts of earlier runs by id. Their programs do not run again."""
     is_early: bool = False
-    """True if the programs run at low priority, beside dialogues."""
+    """True if dialogues may still be played. The programs then run at low priority."""
 
 
 @dataclass(frozen=True)

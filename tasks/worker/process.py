@@ -58,7 +58,7 @@ The next stage usually starts sooner and reuses the sandboxes.
 
 
 class RunState:
-    """Open resources of one run. Only `program_slots` and `count` may be used outside the loop."""
+    """Open resources of one run. All threads may use `program_slots`, `is_playing` and `count`."""
 
     def __init__(
         self, context: RunContext, reports: ReportCache, count: Callable[..., None]
@@ -173,6 +173,11 @@ class RunState:
             under_way.pop()
             if not under_way:
                 del self._problems[problem.problem_id]
+
+    @property
+    def is_playing(self) -> bool:
+        """Return True while an episode of the run is played in this process."""
+        return bool(self._problems)
 
     def stop(self, fault: Exception) -> None:
         """Stop the run in this process, because no message can be stored (full disk)."""

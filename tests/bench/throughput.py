@@ -3,8 +3,8 @@ in one run.
 
 Ideal = summed latency / requests in flight; for equal latencies ceil(dialogues / in flight) x turns
 x latency. The share is the ideal over the time from first request to last answer, as the server saw
-it. Processor time is that of all processes together. Programs of finished dialogues run beside
-others where processors idle; a night that leaves them all to the next stage tells what either stage
+it. Processor time is that of all processes together. Programs of finished dialogues run at low
+priority beside others; a night that leaves them all to the next stage tells what either stage
 takes.
 """
 

@@ -17,11 +17,12 @@ from sandbox.calibration.factor import (
     needed_factor,
     widened,
 )
-from sandbox.calibration.measuring import Measurement, measure
-from sandbox.calibration.references import (
+from sandbox.calibration.measuring import (
+    Measurement,
     Reference,
     bundled_references,
     known_faults,
+    measure,
     read_references,
 )
 from sandbox.interface import Sandbox

@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import UnknownName, UsageError
-from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_pair_events
-from warehouse.comparison.judge_drift import DriftAnswers
-from warehouse.comparison.pairs import Directions, Row, compare_scores, comparison_rows
+from warehouse.comparison.pairs import Comparisons, Directions, Row
 from warehouse.comparison.runs import ComparedRun, nearest_run, read_runs, runs_named
 from warehouse.connect import connect, warehouse_path
 
@@ -44,25 +42,9 @@ def compare_named(
 
     connection = connect(home)
     try:
-        runs, drift_answers, decisions = (
-            read_runs(connection),
-            DriftAnswers(connection),
-            Decisions(connection),
-        )
+        runs, comparisons = read_runs(connection), Comparisons(connection, directions)
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
-        rows = [
-            row
-            for run, other in pairs
-            for row in comparison_rows(
-                run,
-                other,
-                REQUESTED,
-                compare_scores(connection, run.run_id, other.run_id),
-                directions,
-                drift_answers.between(run, other),
-                decisions.between(run, other),
-            )
-        ]
+        rows = [row for run, other in pairs for row in comparisons.rows(run, other, REQUESTED)]
         return with_pair_events(rows, judged, "q_value")
     except duckdb.CatalogException as error:
         raise UsageError(

@@ -5,8 +5,8 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
-from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, MetricDecision, PairDecisions
-from warehouse.comparison.judge_drift import JudgeDrift
+from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, Decisions, MetricDecision
+from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
 
@@ -63,44 +63,56 @@ def _paired(rows: Sequence[tuple[Any, ...]]) -> Paired:
     return replace(pair, n_unpaired=n_values - len(both), n_unpaired_other=n_others - len(both))
 
 
-def comparison_rows(
-    run: ComparedRun,
-    other: ComparedRun,
-    against: str,
-    pairs: Mapping[str, Paired],
-    directions: Directions,
-    drift: JudgeDrift,
-    decided: PairDecisions,
-) -> list[Row]:
-    """Return rows of `comparisons`, one for each metric, without events.
-
-    `warehouse.comparison.events` adds the events.
+class Comparisons:
+    """Comparisons of published runs, with the night's judges' drift and the early decisions.
 
     Args:
-        drift: how much the judges' answers on the drift cases changed between both runs.
-        decided: decisions of the run against the other one.
+        directions: metric -> which direction is better.
     """
-    return [
-        {
-            **run.columns,
-            "against": against,
-            "other_run_id": other.run_id,
-            "other_model": other.model,
-            "other_revision": other.revision,
-            "metric": metric,
-            "better": directions.get(metric),
-            **asdict(pair),
-            **_decision(decided.by_metric.get(metric), decided.why_uncovered),
-            "threshold": run.threshold_of(metric),
-            "night_q": None,
-            "event": None,
-            **drift.columns,
-            "also_differs": list(run.differs(other)),
-            "sandbox": run.sandbox,
-            "isolated": run.isolated and other.isolated,
-        }
-        for metric, pair in pairs.items()
-    ]
+
+    def __init__(self, connection: "DuckDBPyConnection", directions: Directions) -> None:
+        self._connection, self._directions = connection, directions
+        self.drift_answers, self._decisions = DriftAnswers(connection), Decisions(connection)
+
+    def rows(
+        self,
+        run: ComparedRun,
+        other: ComparedRun,
+        against: str,
+        pairs: Mapping[str, Paired] | None = None,
+    ) -> list[Row]:
+        """Return rows of `comparisons`, one for each metric, without events.
+
+        `warehouse.comparison.events` adds the events.
+
+        Args:
+            against: reason for the comparison, such as `predecessor`.
+            pairs: metric -> comparison. None: compare the scores of both runs now.
+        """
+        pairs = pairs or compare_scores(self._connection, run.run_id, other.run_id)
+        decided = self._decisions.between(run, other)
+        drift = self.drift_answers.between(run, other)
+        return [
+            {
+                **run.columns,
+                "against": against,
+                "other_run_id": other.run_id,
+                "other_model": other.model,
+                "other_revision": other.revision,
+                "metric": metric,
+                "better": self._directions.get(metric),
+                **asdict(pair),
+                **_decision(decided.by_metric.get(metric), decided.why_uncovered),
+                "threshold": run.threshold_of(metric),
+                "night_q": None,
+                "event": None,
+                **drift.columns,
+                "also_differs": list(run.differs(other)),
+                "sandbox": run.sandbox,
+                "isolated": run.isolated and other.isolated,
+            }
+            for metric, pair in pairs.items()
+        ]
 
 
 def _decision(decided: MetricDecision | None, why_uncovered: str | None) -> Row:
@@ -126,7 +138,7 @@ def _decision(decided: MetricDecision | None, why_uncovered: str | None) -> Row:
 
 
 def pair_of(row: Row) -> Paired:
-    """Return the numbers of a row of `comparisons`, as `comparison_rows` received them.
+    """Return the numbers of a row of `comparisons`, as `Comparisons.rows` received them.
 
     Numbers that a decision replaced are not restored.
     """

@@ -7,16 +7,13 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
-from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.paired import Paired
 from warehouse.comparison.pairs import (
+    Comparisons,
     Directions,
     Row,
-    compare_scores,
-    comparison_rows,
     pair_of,
 )
 from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, read_runs, runs_named
@@ -43,25 +40,18 @@ def refresh_comparisons(
         directions: metric -> which direction is better.
         judged: metrics that read judgements.
     """
-    runs, drift_answers, decisions = (
-        read_runs(connection),
-        DriftAnswers(connection),
-        Decisions(connection),
-    )
+    runs, comparisons = read_runs(connection), Comparisons(connection, directions)
     series = _series(runs)
     stored_pairs = _stored_pairs(connection, touched)
     rows: list[Row] = []
     for run, other, against in _wanted(runs, series):
-        pairs = stored_pairs.get((run.run_id, other.run_id)) or compare_scores(
-            connection, run.run_id, other.run_id
-        )
-        between = drift_answers.between(run, other), decisions.between(run, other)
-        rows += comparison_rows(run, other, against, pairs, directions, *between)
+        pairs = stored_pairs.get((run.run_id, other.run_id))
+        rows += comparisons.rows(run, other, against, pairs)
     results = read_results(connection)
     history = [
         row
         for checkpoints in series
-        for row in history_rows(checkpoints, results, directions, drift_answers)
+        for row in history_rows(checkpoints, results, directions, comparisons.drift_answers)
     ]
     rows, history = with_night_events(rows, history, judged)
     _replace(connection, "comparisons", rows)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
+from flows.cli.commands.key_values import (
+    BudgetCaps,
+    DatasetVersion,
+    parse_budget,
+    parse_options,
+    parse_resources,
+)
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
 from flows.cli.options import endpoints_option, execution_option, layout_option
 from schemas.errors import (
@@ -54,16 +60,13 @@ def build(
         str | None, typer.Option(metavar="SPEC", help="Short for --model judge=SPEC.")
     ] = None,
     embedder: Annotated[
-        str | None,
-        endpoints_option(help=f"Model that embeds texts: {EMBEDDER_HELP}"),
+        str | None, endpoints_option(help=f"Model that embeds texts: {EMBEDDER_HELP}")
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(help="File or folder of raw data. Default: the data staged earlier."),
     ] = None,
-    dataset_version: Annotated[
-        str | None, typer.Option(help="Version of the data. `sample` is bundled with Parley.")
-    ] = None,
+    dataset_version: DatasetVersion = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,8 +78,7 @@ def build(
         typer.Option(min=1, help="Use only the first N problems. A later build can use more."),
     ] = None,
     concurrency: Annotated[
-        int,
-        execution_option(min=1, help="Maximum number of requests in flight to each endpoint."),
+        int, execution_option(min=1, help="Maximum number of requests in flight to each endpoint.")
     ] = 64,
     sandbox: Annotated[
         str | None,
@@ -102,12 +104,10 @@ def build(
         str | None, endpoints_option(help="Like --revision, for the judge.")
     ] = None,
     embedder_key_env: Annotated[
-        str | None,
-        endpoints_option(help="Like --key-env, for the embedder."),
+        str | None, endpoints_option(help="Like --key-env, for the embedder.")
     ] = None,
     embedder_revision: Annotated[
-        str | None,
-        endpoints_option(help="Like --revision, for the embedder."),
+        str | None, endpoints_option(help="Like --revision, for the embedder.")
     ] = None,
     patience_s: Annotated[
         float,
@@ -128,8 +128,7 @@ def build(
         ),
     ] = False,
     only: Annotated[
-        list[str] | None,
-        layout_option(help="Write only the files of this project. Repeatable."),
+        list[str] | None, layout_option(help="Write only the files of this project. Repeatable.")
     ] = None,
     resource: Annotated[
         list[str] | None,
@@ -140,8 +139,7 @@ def build(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder to write. Default for files from runs: `logs`."),
+        Path | None, typer.Option(help="Folder to write. Default for files from runs: `logs`.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the files of an earlier build in the folder.")

@@ -31,6 +31,9 @@ Decide = Annotated[
         " Default: `off`, play all problems. See `parley help decide`.",
     ),
 ]
+DatasetVersion = Annotated[
+    str | None, typer.Option(help="Version of the data. `sample` is bundled with Parley.")
+]
 Resources = Annotated[
     list[str] | None,
     data_option(

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from flows.night.preflight.dry_run import Estimate
     from tasks.checkpoints.source import SourceCheckpoint
 
+ConfigFile = Annotated[Path, typer.Option(help="Configuration file of the night.")]
 JsonRows = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
 
 def nightly(
-    config: Annotated[Path, typer.Option(help="Configuration file of the night.")] = Path(
-        "nightly.yaml"
-    ),
+    config: ConfigFile = Path("nightly.yaml"),
     budget: BudgetCaps = None,
     backfill: Annotated[
         bool,
@@ -95,9 +94,7 @@ def demo(
 
 
 def checkpoints(
-    config: Annotated[Path, typer.Option(help="Configuration file of the night.")] = Path(
-        "nightly.yaml"
-    ),
+    config: ConfigFile = Path("nightly.yaml"),
     json_output: JsonRows = False,
 ) -> None:
     """List checkpoints with pending evaluations and estimated cost.

@@ -98,10 +98,7 @@ def sql(
 
 
 def list_things(
-    kind: Annotated[
-        Kind,
-        typer.Argument(metavar="KIND", help="Kind of items to list."),
-    ],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="Kind of items to list.")],
     name: Annotated[
         str | None,
         typer.Argument(

@@ -7,6 +7,7 @@ import typer
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
 from flows.cli.commands.key_values import (
     BudgetCaps,
+    DatasetVersion,
     Decide,
     Resources,
     parse_budget,
@@ -95,8 +96,7 @@ def run(
         endpoint_option(metavar="IN OUT", hidden=True, help="Like --price, for the simulator."),
     ] = None,
     judge_price: Annotated[
-        Price,
-        endpoint_option(metavar="IN OUT", hidden=True, help="Like --price, for the judges."),
+        Price, endpoint_option(metavar="IN OUT", hidden=True, help="Like --price, for the judges.")
     ] = None,
     embedder_price: Annotated[
         float | None,
@@ -118,9 +118,7 @@ def run(
         str | None,
         data_option(help="File or folder of raw data. Default: the data staged earlier."),
     ] = None,
-    dataset_version: Annotated[
-        str | None, typer.Option(help="Version of the data. `sample` is bundled with Parley.")
-    ] = None,
+    dataset_version: DatasetVersion = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -155,10 +153,7 @@ def run(
             min=1, help="Number of episodes of each dialogue, with seeds SEED, SEED+1, ..."
         ),
     ] = 1,
-    seed: Annotated[
-        int,
-        data_option(help="Random seed of each dialogue's first episode."),
-    ] = 0,
+    seed: Annotated[int, data_option(help="Random seed of each dialogue's first episode.")] = 0,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Maximum number of model requests in flight.")
     ] = 64,

@@ -223,7 +223,7 @@ def doctor(
 def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> None:
     from dataclasses import asdict
 
-    from flows.cli.calibrating import calibrate, calibrated_text
+    from flows.cli.doctor import calibrate, calibrated_text
     from sandbox.registry import default_name
 
     result = calibrate(find_home(), sandbox or default_name(), data)

@@ -190,9 +190,6 @@ def _check_embedder(access: ModelAccess[EmbedderIdentity], *, in_play: bool) -> 
         )
 
 
-_SHOWN = 8
-
-
 def require_packages(
     benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
 ) -> None:
@@ -207,17 +204,9 @@ def require_packages(
         return
     raise ConfigError(
         f"{len(missing.problem_ids)} of the {missing.n_tasks} pending tasks import packages that"
-        f" are not installed, so every answer to them would fail: {_package_counts(missing)}."
+        f" are not installed, so every answer to them would fail: {missing.counts}."
         f" {_package_remedy(benchmark, dataset_version, missing)}. Or skip these tasks with"
         " --skip-missing-packages"
-    )
-
-
-def skipped_line(missing: MissingPackages) -> str:
-    """Return a line with the number of skipped tasks and the missing packages."""
-    return (
-        f"skipped {len(missing.problem_ids)} of {missing.n_tasks} tasks, because they import"
-        f" packages that are not installed: {_package_counts(missing)}"
     )
 
 
@@ -235,12 +224,6 @@ def _package_remedy(benchmark: Benchmark, dataset_version: str, missing: Missing
         else "Install"
     )
     return f"{instruction} them in Parley's environment: pip install {names}"
-
-
-def _package_counts(missing: MissingPackages) -> str:
-    counts = [f"{package} ({n})" for package, n in missing.tasks_by_package.items()]
-    more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
-    return f"{', '.join(counts[:_SHOWN])}{more}"
 
 
 _STORE_PREFIXES = ("AWS_", "FSSPEC_", "AZURE_", "GOOGLE_")

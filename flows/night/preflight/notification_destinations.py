@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from flows.night.preflight.checks import require_shared_call_log
 from flows.night.reporting.destinations import Notify
 from flows.orchestration.notification import knows_block
 from schemas.errors import ConfigError
@@ -109,6 +108,8 @@ def find_collector(
             f"{source} enables OpenTelemetry metrics, but the exporter is not installed. Run"
             f" `make telemetry` or `pip install 'parley-eval[telemetry]'`, or {unset}"
         )
+    from flows.night.preflight.checks import require_shared_call_log
+
     require_shared_call_log(home)
     return url.rstrip("/")
 

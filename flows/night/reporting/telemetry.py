@@ -76,11 +76,11 @@ class Telemetry:
         self._reader = SegmentReader(folder)
         self._lock = threading.RLock()
         self._plans: dict[str, RunPlan] = {}
-        self._seats: dict[tuple[str, str], _Seat] = {}
+        self._roles: dict[tuple[str, str], _RoleMetrics] = {}
         self._open: dict[Path, dict[tuple[str, str], tuple[int, int]]] = {}
-        """Numbers of waiting and sent requests, by log file of a process, then by (run id, seat).
+        """Numbers of waiting and sent requests, by log file of a process, then by (run id, role).
 
-        A seat is a model in one role of a run, such as the judge of one rubric.
+        A role is played by one model in a run, such as the judge of one rubric.
         """
         self._n_times = 0
 
@@ -89,14 +89,14 @@ class Telemetry:
         with self._lock:
             if plan.run_id not in self._plans:
                 self._plans[plan.run_id] = plan
-                self._seats |= {(plan.run_id, name): seat for name, seat in _seats_of(plan)}
+                self._roles |= {(plan.run_id, name): role for name, role in _roles_of(plan)}
 
     def look(self) -> bool:
         """Read the rows that workers logged since the last call, and the stages that ended."""
         with self._lock, suppress(OSError):  # An unreadable file is read at the next call.
             for segment, row in self._reader.new_rows(self._reader.segments()):
-                seat = self._seats.get((row["run"], row["seat"]))
-                if seat is None:
+                role = self._roles.get((row["run"], row["seat"]))
+                if role is None:
                     continue
                 if "waiting" in row:
                     self._open.setdefault(segment, {})[row["run"], row["seat"]] = (
@@ -104,9 +104,9 @@ class Telemetry:
                         row["in_flight"],
                     )
                 elif "fault" in row:
-                    self._counts.faults.add(1, {**seat.attributes, "parley.fault": row["fault"]})
+                    self._counts.faults.add(1, {**role.attributes, "parley.fault": row["fault"]})
                 else:
-                    self._counts.answer(seat, row)
+                    self._counts.answer(role, row)
             times = self._board.times(self._night_id)
             for stage in times[self._n_times :]:
                 self._spans.stage(stage, self._plans.get(stage.run_id))
@@ -114,13 +114,13 @@ class Telemetry:
         return True
 
     def _queues(self) -> Iterator[tuple[_Attributes, int, int]]:
-        """Yield each seat's numbers of waiting and sent requests, summed over running processes."""
+        """Yield each role's numbers of waiting and sent requests, summed over running processes."""
         with self._lock:
             sums: dict[tuple[tuple[str, str], ...], tuple[int, int]] = {}
             for segment, queues in self._open.items():
                 is_alive = segment.exists() and is_being_written(segment)
                 for key, (waiting, in_flight) in queues.items():
-                    name = tuple(sorted(self._seats[key].attributes.items()))
+                    name = tuple(sorted(self._roles[key].attributes.items()))
                     so_far = sums.get(name, (0, 0))
                     sums[name] = so_far[0] + waiting * is_alive, so_far[1] + in_flight * is_alive
         for name, (waiting, in_flight) in sums.items():
@@ -137,7 +137,7 @@ class Telemetry:
                 with suppress(OSError, ParleyError):  # metrics must not fail a run
                     for hours in plan.lake.read("served_hours", ServedHours, **plan.keys):
                         if hours.night_id == self._night_id:
-                            self._counts.server(self._seats.values(), plan, hours)
+                            self._counts.server(self._roles.values(), plan, hours)
             self._open = {
                 segment: dict.fromkeys(queues, (0, 0)) for segment, queues in self._open.items()
             }
@@ -209,7 +209,7 @@ class _FirstFailure(logging.Handler):
             )
 
 
-class _Seat:
+class _RoleMetrics:
     """Model in one role of a run: the attributes of its metrics, and its prices (None: unknown)."""
 
     def __init__(
@@ -218,19 +218,22 @@ class _Seat:
         self.attributes, self.price, self.usd_per_hour = attributes, price, usd_per_hour
 
 
-def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
-    """Yield (name, seat) for each model in one role of the run. Workers' logs use the name."""
-    seats = [(model.role, model.role, model) for model in plan.models if model.role != JUDGE]
+def _roles_of(plan: RunPlan) -> Iterator[tuple[str, _RoleMetrics]]:
+    """Yield (name, role) for each model in one role of the run. Workers' logs use the name."""
+    roles = [(model.role, model.role, model) for model in plan.models if model.role != JUDGE]
     for rubric, judge in plan.judges.items():
-        seats += [(f"{JUDGE} {rubric}", JUDGE, judge), (f"{DRIFT} {rubric}", "judge_drift", judge)]
-    for seat, role, model in seats:
+        roles += [(f"{JUDGE} {rubric}", JUDGE, judge), (f"{DRIFT} {rubric}", "judge_drift", judge)]
+    for role, kind, model in roles:
         attributes = {
             "parley.endpoint": _address(model.identity.provider, model.access.endpoint.base_url),
-            "parley.role": role,
+            "parley.role": kind,
             "parley.model": model.identity.label,
             "parley.setting": plan.request.benchmark.name,
         }
-        yield seat, _Seat(attributes, token_price(plan.lake, model), model.request.usd_per_hour)
+        yield (
+            role,
+            _RoleMetrics(attributes, token_price(plan.lake, model), model.request.usd_per_hour),
+        )
 
 
 def _address(provider: str, url: str | None) -> str:
@@ -245,7 +248,7 @@ def _address(provider: str, url: str | None) -> str:
 
 
 class _Instruments:
-    """Metrics of the night. Each value carries the attributes of a seat."""
+    """Metrics of the night. Each value carries the attributes of a role."""
 
     def __init__(
         self,
@@ -293,9 +296,9 @@ class _Instruments:
         ):
             meter.create_observable_gauge(name, [_observed(read_queues, at)], "{request}", text)
 
-    def answer(self, seat: _Seat, row: Mapping[str, Any]) -> None:
+    def answer(self, role: _RoleMetrics, row: Mapping[str, Any]) -> None:
         """Count an answer that a worker stored."""
-        attributes = seat.attributes
+        attributes = role.attributes
         self._turns.add(row["turns"], attributes)
         self._calls.add(row["calls"], attributes)
         tokens = {
@@ -305,25 +308,25 @@ class _Instruments:
             self._tokens.add(n, {**attributes, "parley.token.type": kind})
         if row["calls"] and not {"input", "output"} <= tokens.keys():
             self._uncounted.add(1, attributes)
-        elif row["calls"] and seat.price is not None:
-            usd = (tokens["input"] * seat.price[0] + tokens["output"] * seat.price[1]) / 1e6
+        elif row["calls"] and role.price is not None:
+            usd = (tokens["input"] * role.price[0] + tokens["output"] * role.price[1]) / 1e6
             self._cost.add(usd, {**attributes, "parley.cost.by": "tokens"})
         if row["latency"] is not None:
             self._latency.record(row["latency"], attributes)
 
-    def server(self, seats: Iterable[_Seat], plan: RunPlan, served: ServedHours) -> None:
+    def server(self, roles: Iterable[_RoleMetrics], plan: RunPlan, served: ServedHours) -> None:
         """Count what a run costs on a model server that Parley started."""
         name = {
             "parley.role": served.role,
             "parley.model": served.role_model,
             "parley.setting": plan.request.benchmark.name,
         }
-        seat = next(
-            (candidate for candidate in seats if name.items() <= candidate.attributes.items()), None
+        role = next(
+            (candidate for candidate in roles if name.items() <= candidate.attributes.items()), None
         )
-        if seat is not None and seat.usd_per_hour is not None and served.hours is not None:
+        if role is not None and role.usd_per_hour is not None and served.hours is not None:
             self._cost.add(
-                served.hours * seat.usd_per_hour, {**seat.attributes, "parley.cost.by": "hours"}
+                served.hours * role.usd_per_hour, {**role.attributes, "parley.cost.by": "hours"}
             )
 
 

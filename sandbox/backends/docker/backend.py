@@ -5,6 +5,7 @@ session has its own container, which is removed when the session ends. A launche
 runs the commands (`launcher.py`). `sandbox/README.md` lists the attacks that it resists.
 """
 
+import copy
 import functools
 import os
 import signal
@@ -85,14 +86,9 @@ class DockerSandbox:
 
     def with_image(self, image: str) -> "DockerSandbox":
         """Return a copy of this sandbox that uses another image. See `ImageSandbox`."""
-        return DockerSandbox(
-            image=image,
-            runtime=self._runtime,
-            base_url=self._base_url,
-            cpus=self._cpus,
-            slots=self._slots,
-            slot_directory=self._slot_directory,
-        )
+        other = copy.copy(self)
+        other._image = image
+        return other
 
     def check(self) -> None:
         """Run a trivial program.

@@ -9,8 +9,8 @@ reachable from it.
 
 A child is the first process of a pid namespace, so its death ends the whole run. A script of the
 folder above with `RUNS_AS_FIRST_PROCESS` runs in this first process. Any other command runs in a
-child of it. Preloaded libraries are in the process `loaded_process.py`, which forks the candidate
-process of such a script. So this process and its forks stay small.
+child of it. Large preloaded libraries are in the process `loaded_process.py`, which forks the
+candidate process of such a script. So this process and its forks stay small.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ interpreter, only if the command has the same flags.
 _REPORT_FD = 3
 _LONGEST_MESSAGE = 1 << 16
 _RUN_DESCRIPTORS = 6
+_SMALL = 8 << 20
+"""Maximum bytes of libraries that this process loads itself. Larger ones would slow each fork more
+than a second process does.
+"""
+_LARGE, _LIGHT = b"large", b"light"
 _UNPACKING_FAILED, _NOT_FOUND, _NOT_EXECUTABLE = 73, 127, 126
 
 
@@ -301,7 +306,12 @@ def main() -> Callable[[], None]:
         if loaded_process.fork_detached():
             control.close()
             loaded.close()
+            before = resident()
             preload(set_up["preload"], set_up["folders"])
+            is_large = resident() - before > _SMALL
+            end_there.send(_LARGE if is_large else _LIGHT)
+            if not is_large:
+                os._exit(0)
             settle()
             loaded_there = address_space() - bare
             return loaded_process.serve(
@@ -311,6 +321,10 @@ def main() -> Callable[[], None]:
                 ),
             )
         end_there.close()
+        if loaded.recv(len(_LIGHT)) == _LIGHT:
+            loaded.close()
+            loaded = None
+            preload(set_up["preload"], set_up["folders"])
     settle()
     loaded_here, shown = address_space() - bare, isolation.hidden_by_scratch(set_up["roots"])
     channel = (loaded.fileno(),) if loaded is not None else ()

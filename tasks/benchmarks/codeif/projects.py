@@ -6,6 +6,7 @@ that contain the tasks' code, and the packages that its tests import. A file of 
 passed as a resource of the build, adds projects or replaces bundled ones.
 """
 
+import json
 import os
 import re
 import shutil
@@ -19,19 +20,23 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
 from schemas.errors import DataUnavailable, SourceUnreadable, UnknownName, UsageError
 from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER, RESOURCE
-from tasks.benchmarks.codeif.requirements import requirements_of
 from tasks.benchmarks.results import Layout
 from tasks.datasets.git import fetch_commit
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 PYTEST = "pytest==7.4.0"
 """Version of pytest with which the tasks' tests were checked."""
 _LIMIT_S = 900.0
+_TEST_EXTRAS = ("test", "tests", "testing")
 _HOST = "https://github.com/"
 """Host of the public repositories. Git's setting `url.<base>.insteadOf` can name a mirror."""
 
@@ -253,9 +258,64 @@ def _is_here(pin: str) -> bool:
         return False
 
 
-def _pip(*arguments: str) -> None:
+def _pip(*arguments: str) -> bytes:
+    """Run pip and return its output. Raises CalledProcessError."""
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments)
-    subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+    return subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S).stdout
+
+
+def requirements_of(project: Path) -> tuple[str, ...]:
+    """Return the requirements of a project and its test extras that Parley's environment lacks.
+
+    Raises:
+        CalledProcessError: the project's metadata cannot be built.
+    """
+    report = _pip(
+        *("install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed"),
+        *("--report", "-", str(project)),
+    )
+    metadata: dict[str, Any] = json.loads(report)["install"][0]["metadata"]
+    lines = metadata.get("requires_dist") or _requirement_lines(project / "requirements.txt")
+    return tuple(
+        str(requirement)
+        for requirement in map(_parse, lines)
+        if requirement is not None and _is_missing(requirement)
+    )
+
+
+def _requirement_lines(path: Path) -> list[str]:
+    """Return the lines of a requirements file that name a package."""
+    if not path.is_file():
+        return []
+    lines = (
+        line.partition(" #")[0].strip()
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+    )
+    return [line for line in lines if line and line[0] not in "#-"]
+
+
+def _parse(text: str) -> "Requirement | None":
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
+def _is_missing(requirement: "Requirement") -> bool:
+    environments = [{"extra": ""}, *({"extra": extra} for extra in _TEST_EXTRAS)]
+    if requirement.marker is not None and not any(
+        requirement.marker.evaluate(environment) for environment in environments
+    ):
+        return False
+    requirement.marker = None
+    if requirement.name.lower() == "pytest":
+        return False  # a pinned version is installed
+    try:
+        return not requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return True
 
 
 def _last_line(error: Exception) -> str:

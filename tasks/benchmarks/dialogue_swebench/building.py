@@ -4,11 +4,9 @@ See section 3.3 and appendix A of the paper.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.content_id import content_id
 from schemas.dialog import Role as Speaker
 from schemas.problem import Problem
 from schemas.run import Sampling
@@ -19,6 +17,8 @@ from tasks.benchmarks.advanced import (
     ConstructionRequest,
     Review,
     Role,
+    json_file,
+    jsonl_file,
 )
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.stage import QUERIES
@@ -37,7 +37,6 @@ CRITERIA = ("faithful", "incomplete", "asks_to_resolve", "needs_edit")
 The mean of `needs_edit` is the share of messages that needed edits.
 """
 SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale((0, 1)))
-_COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("instance", "title", "issue", "draft", "query")
 _MOST_WORDS, _TRIES = 60, 3
 
@@ -78,12 +77,11 @@ async def construct(request: ConstructionRequest) -> Constructed:
     }
     lines = [{"instance_id": query.problem.problem_id, "query": query.text} for query in queries]
     files = {
-        QUERIES: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
-        DRAFTS: json.dumps(drafts, indent=1, ensure_ascii=False) + "\n",
+        QUERIES: jsonl_file(lines),
+        DRAFTS: json_file(drafts),
     }
-    return Constructed(
-        files, Review((*_COLUMNS, *_SHOWN), [_review_row(query) for query in queries], SCALES)
-    )
+    rows = (_review_row(query) for query in queries)
+    return Constructed(files, Review.rated(RUBRIC, SCALES, _SHOWN, rows))
 
 
 async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Mapping[str, str]:
@@ -141,20 +139,9 @@ def _read_message(answer: str) -> str:
     return text
 
 
-def _review_row(query: _Query) -> Sequence[Cell]:
-    empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
-    name = f"review-{content_id([query.problem.problem_id, query.text])}"
-    return (
-        name,
-        RUBRIC,
-        None,
-        *empty,
-        query.problem.problem_id,
-        query.title,
-        query.problem.prompt,
-        query.draft,
-        query.text,
-    )
+def _review_row(query: _Query) -> tuple[object, Sequence[Cell]]:
+    name = query.problem.problem_id
+    return [name, query.text], (name, query.title, query.problem.prompt, query.draft, query.text)
 
 
 CONSTRUCTION = Construction(

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from schemas.base import Frozen
 from schemas.dialog import Role
@@ -20,7 +20,7 @@ from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.program_runs import diff_in
-from tasks.dialogue.agents.repository import ENDED, FINISHED
+from tasks.dialogue.agents.repository.labels import ENDED, FINISHED
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.reviewed_subject import (
     CANDIDATE,
@@ -320,17 +320,12 @@ def _quote(messages: tuple[Step, ...]) -> str:
     )
 
 
-# Both docstrings are part of the schema that the simulator sees. Do not change them.
-
-
 SEED = "dialogue_swebench personas 1"
 """Seed, hashed with each instance's id. Another seed requires another version of the benchmark."""
 
 
-class Personas(BaseModel):
+class Personas(Frozen):
     """Names and descriptions to draw from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     names: tuple[str, ...] = Field(min_length=1)
     descriptions: dict[str, str] = Field(min_length=1)

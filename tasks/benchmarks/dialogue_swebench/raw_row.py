@@ -21,34 +21,9 @@ from schemas.base import Frozen
 from schemas.problem import COMMAND, RUNNER
 from tasks.benchmarks.raw_rows import BadRow, Text, validated
 
-COLUMNS = (
-    "repo",
-    "instance_id",
-    "base_commit",
-    "patch",
-    "test_patch",
-    "problem_statement",
-    "hints_text",
-    "version",
-    "difficulty",
-    "FAIL_TO_PASS",
-    "PASS_TO_PASS",
-    "query",
-    "test_cmd",
-)
-"""Columns to read. Others are ignored."""
 DATA_FILES = (
-    ".json",
-    ".png",
-    ".csv",
-    ".txt",
-    ".md",
-    ".jpg",
-    ".jpeg",
-    ".pkl",
-    ".yml",
-    ".yaml",
-    ".toml",
+    *(".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl"),
+    *(".yml", ".yaml", ".toml"),
 )
 """Suffixes of files in a test patch that the test command omits."""
 PYTEST = ""
@@ -118,6 +93,8 @@ class Instance(BaseModel):
         return tuple(dict.fromkeys(name for name in names if not name.endswith(DATA_FILES)))
 
 
+COLUMNS = tuple(Instance.model_fields)
+"""Columns to read. Others are ignored."""
 _OWN_REASONS = ("broken_test_list", "no_commit", "no_diff")
 
 

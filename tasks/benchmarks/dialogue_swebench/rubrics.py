@@ -13,7 +13,7 @@ from schemas.dialog import Role
 from schemas.episode import Episode, Step
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.dialogue_swebench.settings import RUBRICS as NAMES
-from tasks.dialogue.agents.repository import ENDED
+from tasks.dialogue.agents.repository.labels import ENDED
 from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message

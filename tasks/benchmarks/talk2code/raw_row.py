@@ -2,13 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.raw_rows import Text, validated
+from tasks.benchmarks.raw_rows import RawModel, Text, validated
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered_program, has_code
-
-_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 def _check_tests(texts: list[str]) -> list[str]:
@@ -25,10 +23,8 @@ def _check_language(name: str) -> str:
     return name
 
 
-class RawRound(BaseModel):
+class RawRound(RawModel):
     """Message of the user, and the golden reply."""
-
-    model_config = _RAW
 
     user: Text
     assistant: Text
@@ -36,19 +32,15 @@ class RawRound(BaseModel):
     """Entities that a person noted in the reply; None without notes."""
 
 
-class RawDialogue(BaseModel):
+class RawDialogue(RawModel):
     """Golden dialogue with one persona. Only the last reply contains code."""
-
-    model_config = _RAW
 
     persona: Text
     turns: list[RawRound] = Field(min_length=1)
 
 
-class TaskText(BaseModel):
+class TaskText(RawModel):
     """Task: statement, reference and test cases."""
-
-    model_config = _RAW
 
     task_id: Text
     language: Annotated[str, AfterValidator(_check_language)]

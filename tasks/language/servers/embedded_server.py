@@ -124,15 +124,18 @@ MAX_ENGINES = 4
 """Maximum number of engines. Each uses about 0.3 GB. The number does not change any answer."""
 
 
+_READY_S = 120.0
+"""Time limit of the start in seconds."""
+
+
 @contextmanager
-def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
+def embedded_server(log_dir: Path) -> Iterator[str]:
     """Serve SmolLM2 on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process, even after SIGKILL.
 
     Args:
         log_dir: Folder of the log.
-        ready_s: Time limit of the start in seconds.
 
     Raises:
         UsageError: The extra `embedded` is not installed.
@@ -143,7 +146,7 @@ def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
         "tasks.language.servers.embedded_server",
         ("--weights", str(embedded_weights())),
         log_dir / "embedded-smollm2.log",
-        ready_s=ready_s,
+        ready_s=_READY_S,
         restarts=RESTARTS,
     ) as base_url:
         yield base_url

@@ -58,19 +58,17 @@ def metric_directions() -> dict[str, str]:
 
     Metrics without a better direction are left out.
     """
-    measured = {
-        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
-    }
-    directions = {name: METRICS.load(name).better for name in sorted(measured)}
+    directions = {name: METRICS.load(name).better for name in sorted(_all_metrics())}
     return {name: better for name, better in directions.items() if better is not None}
 
 
 def judged_metrics() -> frozenset[str]:
     """Return the metrics of all benchmarks that read judgements."""
-    measured = {
-        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
-    }
-    return frozenset(name for name in measured if METRICS.load(name).judged)
+    return frozenset(name for name in _all_metrics() if METRICS.load(name).judged)
+
+
+def _all_metrics() -> set[str]:
+    return {name for other in BENCHMARKS.names() for name in BENCHMARKS.load(other).all_metrics}
 
 
 def unpublished_runs(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:

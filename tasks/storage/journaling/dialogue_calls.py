@@ -18,8 +18,7 @@ from typing import Any
 
 from schemas.content_id import content_id
 from schemas.episode import Episode, Step, ToolCall
-from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.chat_model import ChatRequest, Completion, WrappedModel
 from tasks.storage.journaling.segments import Form, read_segments
 
 
@@ -134,26 +133,16 @@ class EpisodeCalls:
 
 
 @dataclass(frozen=True)
-class ReplayedModel:
+class ReplayedModel(WrappedModel):
     """Model that reuses the stored answers of an episode. See `ChatModel`."""
 
-    model: ChatModel
     calls: EpisodeCalls
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Return the identity of the model."""
-        return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer a request. See `ChatModel.complete`."""
         return await self.calls.find(
             self.identity.label, request, lambda: self.model.complete(request)
         )
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
 
 def key_after(episode_id: str, steps: Iterable[Step]) -> str:

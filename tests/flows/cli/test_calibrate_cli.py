@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.calibrating import calibrate, calibrated_text, state_text
+from flows.cli.doctor import calibrate, calibrated_text, state_text
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley

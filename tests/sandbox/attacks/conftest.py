@@ -9,7 +9,7 @@ from _pytest.mark.structures import ParameterSet
 
 from sandbox import registry
 from sandbox.backends.zygote.pool import close_idle
-from sandbox.canary.baits import planted_baits
+from sandbox.canary.release import planted_baits
 from sandbox.host import resource_limits
 from sandbox.interface import Sandbox
 from sandbox.registry import SANDBOXES
@@ -48,7 +48,7 @@ def sandbox(
         options |= {"base_url": daemon, "image": image, "slots": CONTAINERS_AT_ONCE}
     name = request.param
     if name == LOADED_ZYGOTE:
-        name, options["preload"] = "zygote", ("csv",)
+        name, options["preload"] = "zygote", ("unittest.mock", "numpy")
     try:
         made = registry.load(name, **options)
         made.check()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import registry
-from sandbox.canary.baits import planted_baits
 from sandbox.canary.programs import Family, Program
+from sandbox.canary.release import planted_baits
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_function_tests
 from sandbox.judging.joint_run import run_together

@@ -76,6 +76,14 @@ def test_a_program_of_low_priority_gives_way_in_every_sandbox(
         assert run_function_tests(sandbox, code, tests, LIMITS).outcome is Outcome.FAILED
 
 
+def test_small_libraries_are_loaded_without_a_process_of_their_own(zygote: ZygoteSandbox):
+    code = "import os, sys\ndef f(name): return name in sys.modules, os.getppid() > 0"
+    small = ZygoteSandbox(preload=("colorsys",))
+    for sandbox, name, has_parent in ((small, "colorsys", True), (zygote, "numpy", False)):
+        tests = (f"assert f({name!r}) == (True, {has_parent})",)
+        assert run_function_tests(sandbox, code, tests, LIMITS).detail == ""
+
+
 def test_runs_share_one_zygote_and_nothing_else(zygote: ZygoteSandbox):
     spoiling = """
 import builtins, gc, math, os, sys, numpy

@@ -81,5 +81,7 @@ def test_an_ordinary_users_zygote_isolates(bubblewrap: BubblewrapSandbox) -> Non
     """Both of its processes: the one that runs commands, and the one with the libraries, which runs
     programs with their tests.
     """
-    script = SCRIPT.replace('load("bubblewrap")', 'load("zygote", preload=("csv",))')
+    script = SCRIPT.replace(
+        'load("bubblewrap")', 'load("zygote", preload=("unittest.mock", "numpy"))'
+    )
     run_as_nobody(script % ((*NEEDS_NUMPY, *SLOW),), "zygote-user")

@@ -27,7 +27,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
     sandbox = ZygoteSandbox(
         slots=1,
         slot_directory=tmp_path_factory.mktemp("slots"),
-        preload=("numpy", "no_such_module"),
+        preload=("unittest.mock", "numpy", "no_such_module"),
     )
     try:
         sandbox.check()

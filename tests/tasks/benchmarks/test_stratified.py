@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from schemas.errors import ConfigError
+from tasks.benchmarks.dialogue_swebench.settings import ALL, SAMPLE, draw_sample
 from tasks.benchmarks.setting import option_values
-from tasks.benchmarks.staging import ALL, SAMPLE, draw_sample
 
 STRATA = (
     {f"e{n}": "easy" for n in range(60)}

@@ -32,6 +32,7 @@ from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
+from tasks.worker.process import RunState
 from tests.faults.nights import local_client
 from tests.tasks.worker import coding_rounds
 from tests.tasks.worker.coding_rounds import MODULE, NAME
@@ -207,6 +208,7 @@ def test_a_program_that_ran_out_of_time_beside_dialogues_runs_again_in_the_next_
     waits = "import os, time\nwhile os.nice(0) == 19:\n    time.sleep(0.1)\ndef solve(x):\n    return x + 1"
     monkeypatch.setitem(coding_rounds.ANSWERS, "wrong at first", (waits,))
     monkeypatch.setitem(SANDBOXES.built_in, "starved", f"{__name__}:Starved")
+    monkeypatch.setattr(RunState, "is_playing", True)
     plan = plan_of(home, "starved", samples=1)
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))

@@ -18,7 +18,7 @@ def test_an_endpoints_embedder_is_pinned_by_its_revision_or_by_the_day() -> None
         "endpoint",
     )
     assert (stated.endpoint.base_url, stated.endpoint.key_env) == ("http://127.0.0.1:8000/v1", "K")
-    assert parse_embedder("openai:m", today="2026-11-22").identity.revision == "unpinned-2026-11-22"
+    assert parse_embedder("openai:m").identity.revision.startswith("unpinned-20")
     moved = parse_embedder("openai:m@http://elsewhere.test/v1", revision="r1")
     assert moved.identity.digest == stated.identity.digest
 

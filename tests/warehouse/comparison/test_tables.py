@@ -16,7 +16,7 @@ from tests.warehouse.comparison.checkpoints import (
     write,
 )
 from tests.warehouse.small_run import IA
-from warehouse.comparison import tables
+from warehouse.comparison import pairs
 from warehouse.comparison.pairs import compare_scores
 from warehouse.connect import query
 from warehouse.publication.publish import publish
@@ -193,7 +193,7 @@ def test_only_pairs_with_a_changed_run_are_compared_again(
         asked.append((run_id, other))
         return compare_scores(connection, run_id, other)
 
-    monkeypatch.setattr(tables, "compare_scores", compare)
+    monkeypatch.setattr(pairs, "compare_scores", compare)
     write(runs[2], passing(3), 3)
     rule(runs[2])
     publish(home, directions=HIGHER)

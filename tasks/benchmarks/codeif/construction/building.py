@@ -3,11 +3,9 @@
 The build also extracts instruction strategies (kinds of instruction) from review comments.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from schemas.content_id import content_id
 from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
 from schemas.problem import BASE_INSTRUCTION, Problem
@@ -19,12 +17,13 @@ from tasks.benchmarks.advanced import (
     ConstructionRequest,
     Review,
     Role,
+    json_file,
+    jsonl_file,
 )
 from tasks.benchmarks.codeif.construction.base_task import (
     PROMPTS,
     FunctionTask,
     Pair,
-    Rejection,
     Verification,
 )
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
@@ -47,7 +46,6 @@ CRITERIA = ("instruction", "test")
 whether the instruction is followed?
 """
 SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale(words=("yes", "no")))
-_COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("task_id", "strategy", "vacuous", "task", "requirement", "unit_test", "solution")
 SELECTED = "selected"
 
@@ -79,19 +77,14 @@ async def construct(request: ConstructionRequest) -> Constructed:
     written = gather(*(verified_pairs(FunctionTask(request, problem)) for problem in problems))
     strategies, verified = await gather(_strategies(request), written)
     pairs_by_task = list(zip(problems, verified, strict=True))
-    rejected = [
-        rejection_row(problem, fault)
-        for problem, verification in pairs_by_task
-        for fault in verification.rejections
-    ]
     files = {
-        TASKS: "".join(
-            f"{json.dumps(_row(n, problem, verification), ensure_ascii=False)}\n"
+        TASKS: jsonl_file(
+            _row(n, problem, verification)
             for n, (problem, verification) in enumerate(pairs_by_task, 1)
             if verification.order
         ),
-        STRATEGY_LIST: json.dumps(strategies, indent=1, ensure_ascii=False) + "\n",
-        REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n",
+        STRATEGY_LIST: json_file(strategies),
+        REJECTED: json_file(rejected_rows(pairs_by_task)),
     }
     return Constructed(files, review(pairs_by_task))
 
@@ -169,15 +162,21 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
         return None
 
 
-def rejection_row(problem: Problem, fault: Rejection) -> Mapping[str, str | int]:
-    """Return a row of the file of rejected pairs."""
-    return {
-        "task_id": problem.problem_id,
-        "strategy": fault.strategy,
-        "reason": fault.reason,
-        "detail": fault.detail,
-        "n_answers": fault.n_answers,
-    }
+def rejected_rows(
+    pairs_by_task: Sequence[tuple[Problem, Verification]],
+) -> list[Mapping[str, str | int]]:
+    """Return the rows of the file of rejected pairs."""
+    return [
+        {
+            "task_id": problem.problem_id,
+            "strategy": fault.strategy,
+            "reason": fault.reason,
+            "detail": fault.detail,
+            "n_answers": fault.n_answers,
+        }
+        for problem, verification in pairs_by_task
+        for fault in verification.rejections
+    ]
 
 
 def _row(number: int, problem: Problem, verification: Verification) -> Mapping[str, object]:
@@ -202,34 +201,18 @@ def _row(number: int, problem: Problem, verification: Verification) -> Mapping[s
 
 def review(pairs_by_task: Sequence[tuple[Problem, Verification]]) -> Review:
     """Return the review sheet on which annotators rate the verified pairs."""
-    rows = [
+    rows = (
         _review_row(problem, pair)
         for problem, verification in pairs_by_task
         for pair in verification.pairs
-    ]
-    return Review((*_COLUMNS, *_SHOWN), rows, SCALES)
-
-
-def _review_row(problem: Problem, pair: Pair) -> Sequence[Cell]:
-    """Return the row of one pair to rate.
-
-    The row's id is a digest of all texts that annotators read, so that a rating cannot be applied
-    to other texts.
-    """
-    draft = pair.draft
-    shown = (problem.prompt, draft.requirement, "\n".join(draft.unit_test), draft.solution)
-    name = content_id([problem.problem_id, pair.strategy, *shown])
-    empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
-    return (
-        f"review-{name}",
-        RUBRIC,
-        None,
-        *empty,
-        problem.problem_id,
-        pair.strategy,
-        pair.is_vacuous,
-        *shown,
     )
+    return Review.rated(RUBRIC, SCALES, _SHOWN, rows)
+
+
+def _review_row(problem: Problem, pair: Pair) -> tuple[object, Sequence[Cell]]:
+    draft, name = pair.draft, problem.problem_id
+    texts = (problem.prompt, draft.requirement, "\n".join(draft.unit_test), draft.solution)
+    return [name, pair.strategy, *texts], (name, pair.strategy, pair.is_vacuous, *texts)
 
 
 _SELECTED = Option(

@@ -16,7 +16,14 @@ from schemas.dialog import MISSING, Dialog
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Sampling
-from tasks.benchmarks.advanced import Constructed, Construction, ConstructionRequest, Role
+from tasks.benchmarks.advanced import (
+    Constructed,
+    Construction,
+    ConstructionRequest,
+    Role,
+    json_file,
+    jsonl_file,
+)
 from tasks.benchmarks.codeif.construction.base_task import (
     DESCRIPTIONS,
     PROMPTS,
@@ -25,7 +32,7 @@ from tasks.benchmarks.codeif.construction.base_task import (
     Verification,
     report,
 )
-from tasks.benchmarks.codeif.construction.building import REJECTED, rejection_row, review
+from tasks.benchmarks.codeif.construction.building import REJECTED, rejected_rows, review
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.repository import (
     CONSTRUCTION_REPOSITORIES,
@@ -186,21 +193,13 @@ async def construct(request: ConstructionRequest) -> Constructed:
     tasks = [_task(request, problem, dialogs[problem.problem_id]) for problem in problems]
     verified = await gather(*(_verified(task) for task in tasks))
     pairs_by_task = list(zip(problems, verified, strict=True))
-    lines: dict[str, list[str]] = {}
+    rows: dict[str, list[object]] = {}
     for task, verification in zip(tasks, verified, strict=True):
         if verification.order:
-            row = json.dumps(_row(task, verification), ensure_ascii=False)
-            lines.setdefault(FILES[task.problem.level], []).append(f"{row}\n")
-    rejected = [
-        rejection_row(problem, fault)
-        for problem, verification in pairs_by_task
-        for fault in verification.rejections
-    ]
-    files = {name: "".join(rows) for name, rows in sorted(lines.items())}
-    return Constructed(
-        {**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"},
-        review(pairs_by_task),
-    )
+            rows.setdefault(FILES[task.problem.level], []).append(_row(task, verification))
+    files = {name: jsonl_file(of_level) for name, of_level in sorted(rows.items())}
+    rejected = json_file(rejected_rows(pairs_by_task))
+    return Constructed({**files, REJECTED: rejected}, review(pairs_by_task))
 
 
 def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> RepositoryTask:

@@ -1,11 +1,9 @@
 """Build `talk2code-dialogues` (Data Construction): a dialogue for each task and persona."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.content_id import content_id
 from schemas.dialog import ExpertiseLevel, Persona
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Sampling
@@ -16,6 +14,8 @@ from tasks.benchmarks.advanced import (
     ConstructionRequest,
     Review,
     Role,
+    json_file,
+    jsonl_file,
 )
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.setting import Options
@@ -46,7 +46,6 @@ CRITERIA = ("persona", "disclosure", "coherence", "accept")
 SCALES = dict.fromkeys(CRITERIA[:3], RatingScale((1, 5))) | {
     CRITERIA[3]: RatingScale(words=("yes", "no"))
 }
-_COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("task", "language", "persona", "level", "traits", "problem", "dialogue")
 
 
@@ -83,25 +82,18 @@ async def construct(request: ConstructionRequest) -> Constructed:
     ]
     quarantined = [_quarantine_row(row) for row in request.staged.quarantined]
     files = {
-        DIALOGUES: "".join(
-            f"{json.dumps(_row(result), ensure_ascii=False)}\n"
-            for result in results
-            if result.dialogues
+        DIALOGUES: jsonl_file(_row(result) for result in results if result.dialogues),
+        REJECTED: json_file(
+            [*quarantined, *(row for result in results for row in result.rejected)]
         ),
-        REJECTED: json.dumps(
-            [*quarantined, *(row for result in results for row in result.rejected)],
-            indent=1,
-            ensure_ascii=False,
-        )
-        + "\n",
         **dict(persona_file(persona) for persona in own_personas),
     }
-    rows = [
+    rows = (
         _review_row(result, persona, rounds)
         for result in results
         for persona, rounds in result.dialogues
-    ]
-    return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows, SCALES))
+    )
+    return Constructed(files, Review.rated(RUBRIC, SCALES, _SHOWN, rows))
 
 
 def _tasks(staged: Staged) -> tuple[Task, ...]:
@@ -213,17 +205,13 @@ def _turns(result: _TaskResult, rounds: Rounds) -> Sequence[Mapping[str, str]]:
     ]
 
 
-def _review_row(result: _TaskResult, persona: Persona, rounds: Rounds) -> Sequence[Cell]:
-    """Return the row of one dialogue to rate.
-
-    The row's id is a digest of all texts that the expert reads, so that a rating cannot be applied
-    to other texts.
-    """
+def _review_row(
+    result: _TaskResult, persona: Persona, rounds: Rounds
+) -> tuple[object, Sequence[Cell]]:
     turns = _turns(result, rounds)
     transcript = "\n\n".join(
         f"USER: {turn['user']}\n\nASSISTANT: {turn['assistant']}" for turn in turns
     )
-    empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
     task, level = result.task, persona.level.value
     traits = "\n".join(f"{name}: {text}" for name, text in persona.traits)
     shown = (
@@ -235,7 +223,7 @@ def _review_row(result: _TaskResult, persona: Persona, rounds: Rounds) -> Sequen
         task.problem,
         transcript,
     )
-    return (f"review-{content_id([task.task_id, persona, turns])}", RUBRIC, None, *empty, *shown)
+    return [task.task_id, persona, turns], shown
 
 
 CONSTRUCTION = Construction(

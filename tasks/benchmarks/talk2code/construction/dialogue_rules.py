@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from schemas.dialog import ExpertiseLevel
-from tasks.benchmarks.raw_rows import Text
+from tasks.benchmarks.raw_rows import RawModel, Text
 from tasks.benchmarks.talk2code.languages import LANGUAGES, has_code
 from tasks.benchmarks.talk2code.user.personas import Guideline, guideline_of, terms_in
 
@@ -31,73 +31,22 @@ _WORD = re.compile(r"[a-z]{3,}|\d+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STEM = 5
 _COMMON = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "that",
-        "this",
-        "its",
-        "are",
-        "has",
-        "have",
-        "was",
-        "been",
-        "not",
-        "but",
-        "can",
-        "may",
-        "should",
-        "would",
-        "will",
-        "each",
-        "from",
-        "into",
-        "one",
-        "two",
-        "all",
-        "any",
-        "when",
-        "than",
-        "then",
-        "there",
-        "their",
-        "they",
-        "them",
-        "what",
-        "which",
-        "how",
-        "who",
-        "whose",
-        "our",
-        "your",
-        "you",
-        "his",
-        "her",
-        "out",
-        "get",
-        "got",
-        "use",
-        "let",
-        "also",
-        "only",
-        "just",
-        "very",
-    ]
+    (
+        *("the", "and", "for", "with", "that", "this", "its", "are", "has", "have", "was"),
+        *("been", "not", "but", "can", "may", "should", "would", "will", "each", "from", "into"),
+        *("one", "two", "all", "any", "when", "than", "then", "there", "their", "they", "them"),
+        *("what", "which", "how", "who", "whose", "our", "your", "you", "his", "her", "out"),
+        *("get", "got", "use", "let", "also", "only", "just", "very"),
+    )
 )
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class _Message(RawModel):
     role: str
     text: Text
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class _Answer(RawModel):
     messages: list[_Message]
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 
 _NUMBER = re.compile(r"HumanEval(?:_\w+)?/(\d+)")
@@ -17,18 +18,6 @@ _JS_FIRST = re.compile(r"^var arg00\b", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
 
-class UnreadableTests(ValueError):
-    """Error for tests of an unknown form. `reason` is machine-readable."""
-
-    reason = "unreadable_tests"
-
-
-class UnknownLanguage(UnreadableTests):
-    """Error for a programming language that the benchmark does not support."""
-
-    reason = "unknown_language"
-
-
 def number_of(task_id: str) -> int | None:
     """Return a task's number, equal in all languages; None for an id of another form."""
     match = _NUMBER.fullmatch(task_id)
@@ -39,22 +28,24 @@ def cases(language: str, test: str, prompt: str, entry_point: str) -> tuple[str,
     """Return the test cases of a row as independent texts.
 
     Raises:
-        UnreadableTests: the tests have an unknown form.
+        BadRow: unknown_language, or unreadable_tests for tests of an unknown form.
     """
     if language not in LANGUAGES:
-        raise UnknownLanguage(f"the language {language!r} is none of {', '.join(LANGUAGES)}")
+        raise BadRow(
+            "unknown_language", f"the language {language!r} is none of {', '.join(LANGUAGES)}"
+        )
     test_cases = {"python": _python_cases, "java": _java_cases, "javascript": _javascript_cases}[
         language
     ](test, prompt, entry_point)
     if not test_cases:
-        raise UnreadableTests(f"no test cases are found in its {language} tests")
+        raise BadRow("unreadable_tests", f"no test cases are found in its {language} tests")
     return test_cases
 
 
 def python_reference(prompt: str, solution: str, entry_point: str) -> str:
     """Return the program of prompt and solution without the docstring, which is the statement."""
     program = prompt + solution
-    function = _function(_parse(program), entry_point)
+    function = function_in(_parse(program), entry_point)
     first = function.body[0] if function is not None else None
     if not (
         isinstance(first, ast.Expr)
@@ -73,7 +64,8 @@ def _parse(code: str) -> ast.Module:
         return ast.Module(body=[], type_ignores=[])
 
 
-def _function(module: ast.Module, name: str) -> ast.FunctionDef | None:
+def function_in(module: ast.Module, name: str) -> ast.FunctionDef | None:
+    """Return the module's function of that name, or None."""
     return next(
         (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name),
         None,
@@ -83,7 +75,7 @@ def _function(module: ast.Module, name: str) -> ast.FunctionDef | None:
 def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
     """Return a case for each assertion in `check`; other statements belong to all later cases."""
     module = _parse(test)
-    check = _function(module, "check")
+    check = function_in(module, "check")
     if check is None:
         return ()
     begin = [

@@ -1,22 +1,25 @@
-"""Tasks without dialogues from HumanEval and ColBench, the input of the build."""
+"""Tasks without dialogues from HumanEval and ColBench (Zhou et al. 2025), the input of the build.
 
+A task of ColBench's backend has a description, a Python function, and calls of the function.
+"""
+
+import ast
 import json
+import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from schemas.content_id import content_id
-from tasks.benchmarks.raw_rows import BadRow, Text, validated
-from tasks.benchmarks.talk2code.construction.colbench import NoTask, read_task
+from tasks.benchmarks.raw_rows import BadRow, RawModel, Text, validated
 from tasks.benchmarks.talk2code.construction.humaneval import (
-    UnreadableTests,
     cases,
+    function_in,
     number_of,
     python_reference,
 )
 from tasks.benchmarks.talk2code.raw_row import TaskText
-
-_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class Seed(TaskText):
@@ -35,9 +38,7 @@ def _expressions(cases: dict[str, str]) -> dict[str, str]:
     return cases
 
 
-class _HumanEvalRow(BaseModel):
-    model_config = _RAW
-
+class _HumanEvalRow(RawModel):
     task_id: Text
     prompt: Text
     entry_point: Text
@@ -46,9 +47,7 @@ class _HumanEvalRow(BaseModel):
     canonical_solution: str | None = None
 
 
-class _ColBenchRow(BaseModel):
-    model_config = _RAW
-
+class _ColBenchRow(RawModel):
     problem_description: Text
     ground_truth: Text
     test_cases: Annotated[dict[str, Text], AfterValidator(_expressions), Field(max_length=1000)]
@@ -91,8 +90,8 @@ def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed
     number = number_of(row.task_id)
     try:
         tests = cases(row.language, row.test, row.prompt, row.entry_point)
-    except UnreadableTests as fault:
-        raise BadRow(fault.reason, f"{row.task_id}: {fault}") from None
+    except BadRow as bad:
+        raise BadRow(bad.reason, f"{row.task_id}: {bad}") from None
     return Seed(
         task_id=row.task_id,
         language=row.language,
@@ -115,8 +114,6 @@ def _of_colbench(row: _ColBenchRow) -> Seed:
             "unreadable_tests",
             f"ground_truth or a test case is no Python that can be read ({fault.msg})",
         ) from None
-    except NoTask as fault:
-        raise BadRow(fault.reason, str(fault)) from None
     digest = content_id(json.dumps([row.problem_description, row.ground_truth]))[:12]
     return Seed(
         task_id=f"colbench/{digest}",
@@ -141,3 +138,87 @@ def python_reference_of(raw: dict[str, Any]) -> tuple[int, str] | None:
     if number is None or not row.canonical_solution:
         return None
     return number, python_reference(row.prompt, row.canonical_solution, row.entry_point)
+
+
+@dataclass(frozen=True)
+class ColBenchTask:
+    """Task with its test cases as separate texts."""
+
+    problem: str
+    entry_point: str
+    cases: tuple[str, ...]
+
+
+def read_task(description: str, ground_truth: str, calls: tuple[str, ...]) -> ColBenchTask:
+    """Convert a row to a task.
+
+    Each case contains the ground truth as a local function and compares its result with the
+    candidate's.
+
+    Args:
+        description: statement of the task.
+        ground_truth: reference program.
+        calls: expressions that call the function.
+
+    Raises:
+        SyntaxError: one of the texts is not valid Python.
+        BadRow: the calls use no function of the ground truth, or a coroutine or class.
+    """
+    module = ast.parse(ground_truth.strip())
+    names = [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
+    expressions = [ast.parse(call.strip(), mode="eval").body for call in calls]
+    called_names = {
+        node.id
+        for expression in expressions
+        for node in ast.walk(expression)
+        if isinstance(node, ast.Name)
+    }
+    entry_point = next((name for name in reversed(names) if name in called_names), None)
+    if entry_point is None:
+        raise _unusable(module, names, called_names)
+    function = function_in(module, entry_point)
+    signature = f"{entry_point}({ast.unparse(function.args) if function else ''})"
+    is_named = re.search(rf"(?<!\w){re.escape(entry_point)}(?!\w)", description)
+    problem = (
+        description.strip() if is_named else f"{description.strip()}\n\nSignature: `{signature}`"
+    )
+    return ColBenchTask(
+        problem, entry_point, tuple(_case(module, expression) for expression in expressions)
+    )
+
+
+def _unusable(module: ast.Module, names: list[str], called_names: set[str]) -> BadRow:
+    """Return the reason why the calls use no function that can be tested.
+
+    ColBench compares the results of one function, and a coroutine has no result to compare.
+    """
+    for node in module.body:
+        if isinstance(node, ast.AsyncFunctionDef) and node.name in called_names:
+            return BadRow(
+                "async_function",
+                f"test cases call the coroutine {node.name}: its result is not a value to compare",
+            )
+        if isinstance(node, ast.ClassDef) and node.name in called_names:
+            return BadRow(
+                "class_under_test",
+                f"test cases call the class {node.name} and no function of ground_truth",
+            )
+    return BadRow(
+        "unreadable_tests",
+        f"no test case calls a function of ground_truth ({', '.join(names) or 'it has none'})",
+    )
+
+
+def _case(module: ast.Module, call: ast.expr) -> str:
+    """Return a test case; the ground truth is local and changes no name of the candidate."""
+    no_arguments = ast.arguments(
+        posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    body = [*module.body, ast.Return(value=call)]
+    function = ast.FunctionDef(
+        name="_expected", args=no_arguments, body=body, decorator_list=[], returns=None
+    )
+    definition = ast.unparse(
+        ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))
+    )
+    return f"{definition}\nassert {ast.unparse(call)} == _expected()"

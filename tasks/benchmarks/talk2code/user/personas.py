@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from schemas.base import Frozen
 from schemas.dialog import ExpertiseLevel, Persona
@@ -24,10 +24,8 @@ SUFFIX = ".yaml"
 BUILT = ".persona.yaml"
 
 
-class PersonaFile(BaseModel):
+class PersonaFile(Frozen):
     """Content of a persona's file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     level: ExpertiseLevel
     background: Text

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_rows import BadRow
+from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     Questions,
     RawDialog,
     attempt,
     file_name,
-    matching,
     read_json,
     row_excerpt,
     shown_text,

@@ -5,13 +5,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_rows import BadRow
+from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     RawDialog,
     attempt,
     file_name,
-    matching,
     read_json_list,
     row_excerpt,
 )

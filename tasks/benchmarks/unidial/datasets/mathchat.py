@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tasks.benchmarks.raw_rows import matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     Questions,
     RawDialog,
     file_name,
-    matching,
     read_each,
     shown_text,
 )

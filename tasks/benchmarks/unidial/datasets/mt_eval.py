@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_rows import BadRow
+from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     RawDialog,
-    matching,
     read_each,
     read_objects,
 )

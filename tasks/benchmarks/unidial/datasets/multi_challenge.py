@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tasks.benchmarks.raw_rows import matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     RawDialog,
     file_name,
-    matching,
     read_each,
 )
 from tasks.benchmarks.unidial.normal import (

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tasks.benchmarks.raw_rows import BadRow, validated
-from tasks.benchmarks.unidial.datasets.source import RawDialog, matching, read_json
+from tasks.benchmarks.raw_rows import BadRow, matching, validated
+from tasks.benchmarks.unidial.datasets.source import RawDialog, read_json
 from tasks.benchmarks.unidial.normal import NormalDialog
 
 GENERATED, META = "generated", "_meta.json"

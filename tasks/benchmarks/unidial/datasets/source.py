@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from tasks.benchmarks.raw_rows import BadRow, Fault, parse_object, read_lines
 from tasks.benchmarks.templates import Template, Texts, render
@@ -44,12 +44,8 @@ class RawDialog:
     """True if the row is in the normalised form. All its fields are then preserved."""
 
 
-class FindFiles(Protocol):
-    """Function that returns a dataset's files in a folder, or none for another dataset's folder."""
-
-    def __call__(self, folder: Path) -> Sequence[Path]: ...
-
-
+FindFiles = Callable[[Path], Sequence[Path]]
+"""Function that returns a dataset's files in a folder, or none for another dataset's folder."""
 ReadRows = Callable[..., Iterator[RawDialog]]
 """Function that reads the rows of a dataset's files.
 
@@ -103,18 +99,6 @@ def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[Metr
         ),
         (),
     )
-
-
-def matching(folder: Path, *patterns: str) -> tuple[Path, ...]:
-    """Return the files of a folder that match patterns, including packed ones.
-
-    Each file appears once: an unpacked file takes precedence over its packed copy.
-    """
-    paths: dict[str, Path] = {}
-    for pattern in patterns:
-        for path in sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")]):
-            paths.setdefault(path.name.removesuffix(".gz"), path)
-    return tuple(paths.values())
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
@@ -201,16 +185,14 @@ def _after_blanks(text: str, place: int) -> int:
 def read_each(
     files: Sequence[Path],
     make: Callable[[dict[str, Any], int, Path, int], NormalDialog],
-    first_id: int = 0,
 ) -> Iterator[RawDialog]:
     """Yield one dialogue per line, numbered over all files.
 
     Args:
         files: Files to read.
         make: Function from (row, dialog id, file, 0-based line number) to dialogue.
-        first_id: Id of the first dialogue.
     """
-    number = first_id
+    number = 0
     for path in files:
         for line, row, content in read_objects(path):
             yield RawDialog(

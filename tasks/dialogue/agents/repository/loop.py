@@ -79,7 +79,7 @@ class RepositorySubject:
             return await observe(self.tools, pending[0], transcript.turn)
         if patch := next((step for step in transcript.turn_steps if has_label(step, PATCH)), None):
             return self._last_words(transcript, patch)
-        if _should_end(transcript):
+        if _is_fresh(transcript) and _calls_named(transcript, FINISH):
             return await patch_step(self.workspace, transcript, FINISHED)
         if (step := _message_of_calls(transcript)) is not None:
             return step
@@ -169,10 +169,6 @@ def _message_of_calls(transcript: Transcript) -> Step | None:
         content=text,
         labels=((SENT_BY_TOOL, MESSAGE_USER),),
     )
-
-
-def _should_end(transcript: Transcript) -> bool:
-    return _is_fresh(transcript) and bool(_calls_named(transcript, FINISH))
 
 
 def _argument(call: ToolCall, name: str) -> str:

@@ -52,7 +52,7 @@ _LIMITS = Limits(
 )
 
 
-async def extract_patch(workspace: DialogueWorkspace, place: str = "/testbed") -> tuple[str, str]:
+async def extract_patch(workspace: DialogueWorkspace) -> tuple[str, str]:
     """Return the changes since the first commit as a unified diff, and its origin or the failure.
 
     If a changed line is not UTF-8, the diff is git's binary one, since another encoding would
@@ -60,16 +60,15 @@ async def extract_patch(workspace: DialogueWorkspace, place: str = "/testbed") -
 
     Args:
         workspace: Workspace of the agent.
-        place: Path of the repository.
 
     Raises:
         SandboxUnavailable: git is missing, ran out of time or memory, or was killed. The agent is
             not at fault.
     """
-    patch, how = await _diff(workspace, place, _AS_TEXT)
+    patch, how = await _diff(workspace, _AS_TEXT)
     text = _text(patch)
     if text is None:
-        patch, how = await _diff(workspace, place, _AS_BYTES)
+        patch, how = await _diff(workspace, _AS_BYTES)
         text = _text(patch)
     return (text, how) if text is not None else ("", "the target of a link is not UTF-8")
 
@@ -82,9 +81,9 @@ def _text(patch: bytes) -> str | None:
         return None
 
 
-async def _diff(workspace: DialogueWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
+async def _diff(workspace: DialogueWorkspace, attributes: str) -> tuple[bytes, str]:
     result = (
-        await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)
+        await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", "/testbed", attributes), _LIMITS)
     ).completed
     errors = shortened(result.stderr.decode(errors="replace").strip(), 400)
     code = result.exit_code

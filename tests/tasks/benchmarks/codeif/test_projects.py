@@ -24,10 +24,10 @@ from tasks.benchmarks.codeif.projects import (
     Project,
     lay_out,
     projects,
+    requirements_of,
     with_listing,
 )
 from tasks.benchmarks.codeif.repository import project_of
-from tasks.benchmarks.codeif.requirements import requirements_of
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tests.fixtures.git_host import commit, git_host, mirrored
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks

@@ -73,7 +73,7 @@ def test_a_row_repeated_word_for_word_counts_once(experiments: Path) -> None:
         ("base", (*BASE, base(3, "other")), r"m1\.jsonl:3: task 3 has a second base answer"),
         ("base", BASE[:1], r"task 4 has no base answer"),
         ("base", (*BASE, b'{"task_id": 5'), r"m1\.jsonl:3: broken_json"),
-        ("base", ({"task_id": "3", "completion": "a"},), r"m1\.jsonl:1: task_id"),
+        ("base", ({"task_id": "3", "completion": "a"},), r"m1\.jsonl:1: wrong_type: task_id"),
         (
             "n_round",
             (follow_up(3, "Code Beauty", "x"),),
