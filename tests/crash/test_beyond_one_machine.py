@@ -64,13 +64,8 @@ class Cluster:
             self.hub.ask(f"{self.store}/{BUCKET}/{key}", Authorization=_AS_OWNER)
             for key in re.findall(r"<Key>([^<]+)</Key>", listed)
         ]
-        steps = [
-            step
-            for segment in segments
-            for line in segment.splitlines()
-            for step in json.loads(line)["steps"]
-        ]
-        return sum(step["role"] == "assistant" for step in steps)
+        rows = [json.loads(line) for segment in segments for line in segment.splitlines()]
+        return sum(row.get("step", {}).get("role") == "assistant" for row in rows)
 
     def requests(self) -> dict[str, Any]:
         """What the model server counts."""
