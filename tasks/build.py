@@ -113,7 +113,7 @@ def _opener(
         model = open_model(
             access_in_worker(plan, access, find_served(), workers=1),
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
-                problem=problems[problem_id], turn=turn
+                problems[problem_id], turn
             ),
         )
         return metered(model, budget_meter)

@@ -105,11 +105,7 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
         return ()
     benchmark = BENCHMARKS.load(context.spec.benchmark)
     options = benchmark.options_of(context.spec)
-    return tuple(
-        benchmark.programs.test_runs(
-            problem=item.problem, dialog=item.dialog, episode=item.episode, options=options
-        )
-    )
+    return tuple(benchmark.programs.test_runs(item.problem, item.dialog, item.episode, options))
 
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:

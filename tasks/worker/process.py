@@ -140,7 +140,7 @@ class RunState:
             opened = open_model(
                 access,
                 gold=lambda problem_id, turn: benchmark.play.gold_answer(
-                    problem=self._problems[problem_id][0], turn=turn
+                    self._problems[problem_id][0], turn
                 ),
                 on_send=self.sends.count,
             )
