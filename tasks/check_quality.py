@@ -27,8 +27,7 @@ from warehouse.checks import (
     index_path,
     problem_digests,
 )
-from warehouse.lake import LakeRows
-from warehouse.publication import seal
+from warehouse.lake import SEALED, LakeRows, run_seal, table_seal
 
 CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
 """Function (table, rows, context) -> one check per rule."""
@@ -228,7 +227,7 @@ class QualityGate:
 
     def _seal(self, *tables: str) -> None:
         """Store a digest of a table's files before its rows are checked."""
-        self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
+        self._sealed.update({table: table_seal(self._folder(table)) for table in tables})
 
     def _check(
         self, table: str, rows: Sequence[BaseModel] | pa.Table | LakeRows, **facts: object
@@ -259,14 +258,14 @@ class QualityGate:
         changed = [
             table
             for table, sealed in self._sealed.items()
-            if seal.table_seal(self._folder(table)) != sealed
+            if table_seal(self._folder(table)) != sealed
         ]
         self._checks += [self._changed(table) for table in changed]
         plan.lake.write_part("quality_checks", self._checks, "checks", **plan.keys)
         return Checked(
             tuple(blocking_failures(self._checks)),
             index_path(plan.home.docs, plan.run_id),
-            seal.run_seal({table: self._folder(table) for table in seal.SEALED}),
+            run_seal({table: self._folder(table) for table in SEALED}),
         )
 
     def _changed(self, table: str) -> QualityCheck:

@@ -135,7 +135,10 @@ class Mart:
 
     @property
     def tests(self) -> Mapping[str, Any]:
-        """Return the tests of the mart's rows (`warehouse/mart_tests.py`): kind -> arguments."""
+        """Return the tests of the mart's rows: kind -> arguments.
+
+        See `warehouse/publication/validate.py`.
+        """
         if self.source is None or isinstance(self.source, WideTable):
             return (
                 {}

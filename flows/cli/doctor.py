@@ -11,15 +11,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.calibration.factor import Calibration, calibration_of, find, keep
-from sandbox.calibration.measuring import (
+from sandbox.calibration.factor import (
+    Calibration,
     Measurement,
     bundled_references,
+    calibration_of,
+    find,
+    keep,
     measure,
     read_references,
 )
 from sandbox.host.resource_limits import describe_memory_bound
-from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
+from sandbox.judging.runners.compiled_tests import MODULES_OF_SETS, toolchain_fault
 from schemas.errors import ParleyError, Unscorable
 from schemas.lake.records import utc_now
 from schemas.problem import SuiteKind

@@ -20,9 +20,8 @@ from typing import NamedTuple, Self
 
 from schemas.content_id import content_id
 from schemas.errors import ParleyError
-from schemas.lake.records import utc_now
+from schemas.lake.records import ServedHours, Serving, utc_now
 from schemas.night.cost import sum_usd_hourly
-from schemas.night.serving import ServedHours, Serving
 from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_metrics import COUNTERS, NoMetrics, ServerMetrics, ask_metrics
 from tasks.planning.participants.choice import PlannedModel

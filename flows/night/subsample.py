@@ -8,8 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.night.preflight.assumed_requests import drift_calls, whole_calls
-from flows.night.preflight.earlier_usage import turns_to_build
-from flows.night.preflight.estimated_cost import RoleRequests, estimated_costs, unknown_hours
+from flows.night.preflight.earlier_usage import (
+    RoleRequests,
+    estimated_costs,
+    turns_to_build,
+    unknown_hours,
+)
 from flows.night.spending import require_prices
 from schemas.content_id import content_id
 from schemas.errors import ConfigError

@@ -1,18 +1,19 @@
 """Writing of the site: leaderboard, curves, runs, dialogues, comparisons, nights, histories."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from flows.site.beyond_runs import turns_of, write_comparisons, write_history, write_nights
 from flows.site.charts import Colours, charts, narrowing_charts
 from flows.site.labels import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, leading_pairs, matrices, standing
 from flows.site.pages import SHORT, file_name, run_page, write
-from flows.site.run_settings import newest_of_each, settings_of
-from flows.site.transcripts import turns_of
+from schemas.base import Frozen
 from schemas.errors import UsageError
+from schemas.run import ModelIdentity, RunSpec, Sampling
 from tasks.planning.reporting.publishing import metric_directions
 from tasks.storage.home import Home
 from tasks.storage.new_folder import marked_folder
@@ -49,8 +50,6 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         counts = [
             _write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs
         ]
-        from flows.site.beyond_runs import write_comparisons, write_history, write_nights
-
         boards = matrices(board, newest, colours)
         directions = metric_directions()
         leading = {
@@ -161,3 +160,68 @@ def _write_context(folder: Path, rows: SiteRows, context_id: str) -> None:
     path = folder / "contexts" / f"{file_name(context_id)}.html"
     if not path.exists():
         write(path, "context", up="../", context_id=context_id, turns=rows.context(context_id))
+
+
+def settings_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, value) of each setting of a run that is set, except model and benchmark."""
+    spec = RunSpec.model_validate_json(run["spec_json"])
+    agent, simulator = spec.agent, spec.simulator
+    facts = (
+        ("options of dialogues", _pairs(spec.episode_options)),
+        ("options of scoring", _pairs(spec.scoring_options)),
+        ("sampling", _fields(spec.sampling)),
+        ("samples", str(spec.samples)),
+        ("seed", str(spec.seed)),
+        ("agent", agent and f"{agent.name} {agent.version} {_pairs(agent.options)}".strip()),
+        ("simulated user", simulator and _model(simulator)),
+        ("sampling of the simulated user", _fields(spec.simulator_sampling)),
+        ("embedder", _fields(spec.embedder)),
+        ("served with", _pairs(spec.subject.serving)),
+        ("chat template", spec.subject.chat_template),
+        ("weights", spec.subject.weights_digest),
+        ("limits of programs", _fields(spec.limits)),
+        *(("judge", text) for text in _judges(spec)),
+    )
+    return [(name, text) for name, text in facts if text]
+
+
+def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the id of the newest run of each model with each combination of settings.
+
+    Older runs that differ only in the model's revision or weights are omitted, because a night
+    evaluates each model anew: a hundred nights of five models would be five hundred curves in each
+    chart.
+
+    Args:
+        runs: newest first.
+    """
+    newest: dict[tuple[Any, ...], str] = {}
+    for run in runs:
+        spec = RunSpec.model_validate_json(run["spec_json"])
+        subject = spec.subject.model_copy(update={"revision": "", "weights_digest": ""})
+        key = (run["model"], run["task_share"], spec.model_copy(update={"subject": subject}).run_id)
+        newest.setdefault(key, run["run_id"])
+    return set(newest.values())
+
+
+def _judges(spec: RunSpec) -> Iterator[str]:
+    judges = [(judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+    if spec.judge is not None and not judges:
+        judges = [("", spec.judge, Sampling())]
+    for rubric, judge, sampling in judges:
+        # Shown is what differs from the default, greedy sampling.
+        changes = "" if sampling == Sampling() else f"({_fields(sampling)})"
+        yield f"{rubric} {_model(judge)} {changes}".strip()
+
+
+def _model(identity: ModelIdentity) -> str:
+    return f"{identity.label} {identity.revision}".strip()
+
+
+def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in pairs)
+
+
+def _fields(value: Frozen | None) -> str:
+    settings = {} if value is None else value.model_dump(mode="json")
+    return _pairs(item for item in settings.items() if item[1] not in (None, "", [], ()))

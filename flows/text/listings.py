@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from flows.text.reasons import in_three_lines
 from flows.text.records import as_records
+from schemas.outside.display import in_three_lines
 from schemas.outside.hidden import hidden
 from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import Home

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
 from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.work import FailedRun, RunWork, StageTime
-from schemas.outside.display import plain_line
+from schemas.outside.display import in_three_lines, plain_line
 from tasks.planning.reporting.publishing import released_because
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home

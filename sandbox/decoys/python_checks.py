@@ -9,11 +9,25 @@ import ast
 import random
 from dataclasses import replace
 
-from sandbox.decoys.assertions import OF_ONE, OPPOSITES, RAISING, STRICT, UNRELATED
 from sandbox.decoys.decisive import decisive_nodes
-from sandbox.decoys.edits import Edit, Kind, Reach, altered_examples, edited, line_with
-from sandbox.decoys.expected import SETTINGS, Expected, hidden_source, other_source
+from sandbox.decoys.edits import (
+    SETTINGS,
+    Edit,
+    Expected,
+    Kind,
+    Reach,
+    altered_examples,
+    edited,
+    hidden_source,
+    line_with,
+    other_source,
+)
 from sandbox.decoys.python_syntax import (
+    OF_ONE,
+    OPPOSITES,
+    RAISING,
+    STRICT,
+    UNRELATED,
     Text,
     assigned,
     bound_by_tests,
@@ -28,7 +42,7 @@ from sandbox.decoys.python_syntax import (
     operands_of,
     says_failure,
 )
-from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import parse
 
 _QUIET = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6

@@ -1,12 +1,15 @@
-"""System calls that a sandboxed program may not make, as one BPF program for `bwrap --seccomp`.
+"""System calls that a sandboxed program may not make, as filters of bwrap and of Docker.
 
-The filter is a deny list, because a program must not fail only because it needs a call that is
-unknown here. The denied calls give access to other processes, to mounts and namespaces, to the
-kernel itself, or to address families that are not limited by a network namespace.
+The BPF program of bwrap and the profile of Docker are deny lists, because a program must not fail
+only because it needs a call that is unknown here. The denied calls give access to other processes,
+to mounts and namespaces, to the kernel itself, or to address families that are not limited by a
+network namespace. The profile replaces Docker's default profile, so it also lists the calls that
+Docker denies. It uses names of calls instead of numbers, so that it fits the daemon's architecture.
 """
 
 import errno
 import functools
+import json
 import os
 from typing import Any
 
@@ -86,3 +89,40 @@ def _exported(rules: Any) -> bytes:
         rules.export_bpf(file)
         file.seek(0)
         return file.read()
+
+
+_OLD = "create_module get_kernel_syms query_module stime sysfs _sysctl uselib ustat vm86old"
+_PLACEMENT = "get_mempolicy set_mempolicy set_mempolicy_home_node mbind migrate_pages move_pages"
+_MODULES = "listmount statmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules"
+_DENIED_BY_DOCKER = tuple(f"{_OLD} {_PLACEMENT} {_MODULES}".split())
+
+
+@functools.cache
+def docker_profile() -> str:
+    """Return the Docker profile as JSON.
+
+    Denied calls fail with EPERM. clone3 fails with ENOSYS, so that libc falls back to clone.
+    """
+    rules = [
+        _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
+        _denied(("clone3",), error=errno.ENOSYS),
+        *(_denied((name,), _masked(*argument)) for name, *argument in DENIED_WITH),
+        # Setting limits of other processes. Launcher and command have the same user, so a command
+        # could end the launcher by a CPU limit.
+        _denied(("prlimit64",), _other_than(0, 0)),
+    ]
+    return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
+
+
+def _denied(
+    names: tuple[str, ...], *arguments: dict[str, Any], error: int = errno.EPERM
+) -> dict[str, Any]:
+    return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": error, "args": arguments}
+
+
+def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _other_than(index: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": "SCMP_CMP_NE"}

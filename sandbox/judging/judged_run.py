@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.host.capacity import sandbox_fault
 from sandbox.host.python_environment import package_folders
+from sandbox.host.slots import retried_alone, sandbox_fault
 from sandbox.interface import Completed, Sandbox
-from sandbox.judging.infra_faults import retried_alone
 from schemas.errors import HostShortage
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict

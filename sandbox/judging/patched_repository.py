@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sandbox.host.python_environment import package_folders
+from sandbox.host.slots import retried_alone
 from sandbox.interface import Completed
-from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
 from sandbox.judging.project_runners import RUNNERS, command_of, failed_in_log, spellings
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees, image_of, programs_of

@@ -20,9 +20,8 @@ from typing import cast
 
 from sandbox.backends.docker.scratch import empty_folder
 from sandbox.host.abandoned import pid_namespace, start_time
-from sandbox.host.capacity import available_mb
+from sandbox.host.slots import available_mb, retried_alone
 from sandbox.interface import Completed, Sandbox
-from sandbox.judging.infra_faults import retried_alone
 from sandbox.workspace.files import SizeWatch, inner_path, put_entry, read_file, write_file
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,

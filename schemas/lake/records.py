@@ -1,14 +1,16 @@
-"""Records of runs, models, nights and checks.
+"""Records of runs, models, nights, checks, releases and served models.
 
 Each class is a row of its table. No id contains them.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import Field
 
 from schemas.base import EpisodeRow, Frozen, RunRow
+from schemas.content_id import content_id
 from schemas.night.budget import CapSpent
 from schemas.night.work import RunWork
 
@@ -164,3 +166,129 @@ class QualityCheck(RunRow):
     detail: str = ""
     checked_at: str
     docs_path: str | None = None
+
+
+SourceKind = Literal["directory", "recordings", "repository", "endpoint"]
+
+
+class Checkpoint(Frozen):
+    """Checkpoint that a night took from a source. Its digest is the `revision` of its runs."""
+
+    digest: str
+    """Digest of the checkpoint's content. For a directory: weights, tokenizer and chat template.
+    For a repository: its commit. For an endpoint: its address and model name."""
+    family: str
+    """Name that the successive checkpoints of one model share."""
+    step: int | None = Field(default=None, ge=0)
+    """Training step, from the checkpoint's name or its trainer's state; None if neither contains
+    it."""
+    model: str
+    """Label of the model under test, as in `runs`, but without an agent's name."""
+    kind: SourceKind
+    source: str
+    """Folder, repository or address, as in the configuration."""
+    path: str
+    """Latest place of the checkpoint: folder, file, or name within the source."""
+    changed_at: str
+    """Time of the last change, UTC, from its files or its source; empty if unknown."""
+    found_at: str
+    """Time when a night first took the checkpoint, UTC."""
+
+
+_RESULTS = tuple(
+    f"seal.{table}"
+    for table in (
+        "episodes",
+        "run_episodes",
+        "test_verdicts",
+        "forgery_audit",
+        "judge_verdicts",
+        "scores",
+    )
+)
+
+
+class Release(RunRow):
+    """Release of a run that its checks withhold.
+
+    Other results of the same run need another release.
+    """
+
+    because: str
+    withheld_reason: str
+    """Reason why the run was withheld at the time of its release."""
+    released_at: str
+    """Time of the release: UTC, ISO 8601."""
+    results_digest: str
+    """Digest of the results that were released."""
+    released_by: str = ""
+    """Name of the user's account; empty in releases of earlier versions."""
+    number: int = Field(default=1, ge=1)
+    """1-based number of the release among those of its run. The latest one for the run's present
+    results publishes it."""
+
+
+def results_digest(state: Iterable[tuple[str, str]], finished_at: str) -> str:
+    """Return the digest of a run's results: equal for equal files of episodes, verdicts and scores.
+
+    Args:
+        state: state of the run's record, which contains the seals of these files.
+        finished_at: stands for the results of a record without seals.
+    """
+    sealed = sorted(pair for pair in state if pair[0] in _RESULTS)
+    return content_id(sealed or finished_at)
+
+
+class Serving(Frozen):
+    """Work of one replica during one interval, from two readings of its `/metrics`.
+
+    Counters are differences between the readings. `running`, `waiting` and `kv_cache_share` are
+    values of the second one. A server works for all runs of a night that use its model, so a row
+    contains the night but no run.
+    """
+
+    night_id: str
+    model: str
+    """Label of the model, without an agent."""
+    served_name: str
+    """Name under which the server serves the model: the digest of its weights."""
+    replica: int = Field(ge=0)
+    from_at: str
+    to_at: str
+    seconds: float = Field(gt=0)
+    requests: int = Field(ge=0)
+    """Number of requests that finished."""
+    prompt_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+    prefix_cache_queries: int = Field(ge=0)
+    """Number of prompt tokens that were looked up in the prefix cache."""
+    prefix_cache_hits: int = Field(ge=0)
+    """Number of prompt tokens found in the prefix cache, and therefore not computed again."""
+    preemptions: int = Field(ge=0)
+    """Number of requests that went back to the queue because the KV cache was full."""
+    running: int = Field(ge=0)
+    """Number of requests in progress at the end of the interval."""
+    waiting: int = Field(ge=0)
+    """Number of requests in the queue at the end of the interval."""
+    kv_cache_share: float | None = Field(default=None, ge=0)
+    """Share of the KV cache in use at the end of the interval (0 to 1)."""
+    is_restarted: bool = False
+    """True if the server was restarted within the interval. Its counts between the last reading and
+    the restart are lost."""
+
+
+class ServedHours(Frozen):
+    """Time that a model server of Parley's was ready for one role of a run, in one night."""
+
+    night_id: str
+    run_id: str
+    benchmark: str
+    model: str
+    role: str
+    """Role of the model: subject, simulator or judge."""
+    role_model: str
+    hours: float | None = Field(default=None, ge=0)
+    """Hours from the server's start to the end of its use. Runs and roles that share a server share
+    its time. None if the night was killed."""
+    gpus: float | None = Field(default=None, ge=0)
+    """Number of GPUs that the server uses; None if unknown."""

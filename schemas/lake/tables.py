@@ -17,11 +17,18 @@ from pydantic import BaseModel
 from schemas.audit import ForgeryAudit
 from schemas.dialog import Context, Dialog
 from schemas.episode import Episode
-from schemas.lake.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
-from schemas.night.checkpoint import Checkpoint
+from schemas.lake.records import (
+    Checkpoint,
+    ModelRecord,
+    NightRecord,
+    QualityCheck,
+    Release,
+    RunEpisode,
+    RunRecord,
+    ServedHours,
+    Serving,
+)
 from schemas.night.decision import ComparisonRule, Decision
-from schemas.night.release import Release
-from schemas.night.serving import ServedHours, Serving
 from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Embedding, Float32

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from schemas.content_id import content_id
 from schemas.errors import ParleyError
-from schemas.lake.records import NightRecord, RunRecord, utc_now
-from schemas.night.checkpoint import Checkpoint
+from schemas.lake.records import Checkpoint, NightRecord, RunRecord, utc_now
 from schemas.night.work import FailedRun
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.checkpoints.folders import find_folders, find_recordings

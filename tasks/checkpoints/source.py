@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
 from schemas.errors import ConfigError
-from schemas.night.checkpoint import SourceKind
+from schemas.lake.records import SourceKind
 from tasks.planning.request import ModelRequest
 from tasks.planning.validation_errors import explain
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from schemas.dialog import Role
-from schemas.episode import Step, StopReason
+from schemas.episode import Feedback, Step, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
-from schemas.feedback import Feedback
 from schemas.run import Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from sandbox.host.slots import slot_count
-from sandbox.judging.function_tests import RUNNER_VERSION
+from sandbox.judging.runners.run import RUNNER_VERSION
 from schemas.content_id import content_id
 from schemas.run import ModelIdentity
 from schemas.verdict import ProgramVerdict

@@ -1,6 +1,6 @@
 """Common interface of everything that answers: APIs, local servers, recordings, controls.
 
-`schemas.night.requests.RequestCounts` defines the terms by which sent requests are counted.
+`schemas.night.work.RequestCounts` defines the terms by which sent requests are counted.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

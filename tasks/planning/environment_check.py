@@ -18,9 +18,8 @@ from pathlib import Path
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import package_folders
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import RUNNER_VERSION
 from sandbox.judging.runners.programs import RepositoryProgram
-from sandbox.judging.runners.run import run_tests
+from sandbox.judging.runners.run import RUNNER_VERSION, run_tests
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, SandboxUnavailable

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import RUNNER_VERSION
+from sandbox.judging.runners.run import RUNNER_VERSION
 from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id
 from schemas.dialog import Dialog

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from schemas.night.requests import RequestCounts
+from schemas.night.work import RequestCounts
 from tasks.language.chat_model import Send
 from tasks.storage.journaling.segments import read_segments, remove_segments
 from tasks.storage.journaling.shipping import open_segment

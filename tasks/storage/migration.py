@@ -17,8 +17,16 @@ from schemas.lake.rows import from_arrow, to_arrow
 from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from warehouse.lake import Partition, list_lake, open_parquet, read_schema
-from warehouse.publication.seal import PREFIX, SEALED, broken_seal, run_seal
+from warehouse.lake import (
+    SEAL_PREFIX,
+    SEALED,
+    Partition,
+    broken_seal,
+    list_lake,
+    open_parquet,
+    read_schema,
+    run_seal,
+)
 
 SET_ASIDE = "set-aside"
 
@@ -161,10 +169,10 @@ def _rewrite(lake: Lake, record: Partition, seal: dict[str, str]) -> bool:
         with open_parquet(lake.root / record.folder / part.name) as file:
             rows = from_arrow(file.read(), RunRecord)
         was_sealed = was_sealed or any(
-            key.startswith(PREFIX) for row in rows for key, _ in row.state
+            key.startswith(SEAL_PREFIX) for row in rows for key, _ in row.state
         )
         states = [
-            {key: value for key, value in row.state if not key.startswith(PREFIX)} | seal
+            {key: value for key, value in row.state if not key.startswith(SEAL_PREFIX)} | seal
             for row in rows
         ]
         updated = [

@@ -24,7 +24,7 @@ from typing import Any
 from sandbox import registry
 from sandbox.host.python_environment import clean_environment, interpreter
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tasks.benchmarks.convcode import BENCHMARK

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from schemas.episode import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.convcode.log_files.log_folder import LogName, eval_file
 
 SETTING = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)

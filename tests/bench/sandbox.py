@@ -26,7 +26,7 @@ from sandbox import registry
 from sandbox.backends.docker.daemon import client
 from sandbox.host.python_environment import clean_environment
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from sandbox.registry import SANDBOXES
 from schemas.errors import ParleyError, SandboxUnavailable
 from schemas.run import Limits

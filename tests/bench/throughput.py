@@ -301,7 +301,7 @@ def programs_per_s(n_programs: int = 60) -> float:
     from concurrent.futures import ThreadPoolExecutor
 
     from sandbox import registry
-    from sandbox.judging.function_tests import run_function_tests
+    from sandbox.judging.runners.run import run_function_tests
     from schemas.run import Limits
 
     sandbox = registry.load("bubblewrap")

@@ -10,20 +10,18 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.calibration import factor
 from sandbox.calibration.factor import (
     Calibration,
-    calibration_of,
-    find,
-    keep,
-    machine_name,
-    needed_factor,
-    widened,
-)
-from sandbox.calibration.measuring import (
     Measurement,
     Reference,
     bundled_references,
+    calibration_of,
+    find,
+    keep,
     known_faults,
+    machine_name,
     measure,
+    needed_factor,
     read_references,
+    widened,
 )
 from sandbox.interface import Sandbox
 from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable

@@ -8,12 +8,14 @@ from pydantic import ValidationError
 
 from schemas import errors
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import (
+from schemas.episode import (
     FEEDBACK_SETTINGS,
     NO_FEEDBACK,
+    Episode,
     ExecutionFeedback,
     FeedbackSetting,
+    Step,
+    StopReason,
     VerbalFeedback,
 )
 from schemas.problem import Problem

@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import Feedback
+from schemas.episode import Episode, Feedback, Step, StopReason
 from schemas.lake.records import QualityCheck, RunEpisode, RunRecord
 from schemas.lake.records import RunStatus as Status
 from schemas.lake.rows import to_arrow

@@ -10,9 +10,17 @@ from sklearn.metrics import cohen_kappa_score
 from schemas.verdict import JudgeVerdict, Rating
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import write_part
-from warehouse.agreement import EVERYBODY, POOLED, Item, consensus, pooled_rows
+from warehouse.agreement import (
+    EVERYBODY,
+    ONE_CATEGORY,
+    POOLED,
+    WORDS,
+    Item,
+    Mark,
+    consensus,
+    pooled_rows,
+)
 from warehouse.connect import query
-from warehouse.kappa import ONE_CATEGORY, WORDS, Mark
 from warehouse.publication.publish import publish
 
 ANN = {("P1", 1): 1.0, ("P1", 2): 1.0, ("P2", 1): 2.0, ("P2", 2): 2.0, ("P3", 1): 2.0}

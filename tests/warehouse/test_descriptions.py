@@ -16,10 +16,10 @@ from tests.flows.parley_command import parley
 from tests.own_files import ROOT
 from tests.warehouse.earlier_marts import differing_tables
 from tests.warehouse.small_lake import SmallLake
-from warehouse import mart_tests
 from warehouse.intervals import register_intervals
 from warehouse.marts import Mart, collect_marts, plan_marts, refresh_marts
 from warehouse.publication.migrate import create_tables
+from warehouse.publication.validate import mart_faults
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -79,7 +79,7 @@ def test_every_mart_has_tests_and_they_name_its_columns(
 ) -> None:
     assert mart.tests["unique"]
     assert mart.tests["relations"]
-    assert list(mart_tests.faults(empty, mart.name, mart.tests)) == []
+    assert list(mart_faults(empty, mart.name, mart.tests)) == []
 
 
 def test_the_tests_find_wrong_rows(published: SmallLake) -> None:
@@ -95,9 +95,9 @@ def test_the_tests_find_wrong_rows(published: SmallLake) -> None:
     for statement, fault in wrong.items():
         with duckdb.connect(str(published.home / "warehouse.duckdb")) as connection:
             connection.execute("begin")
-            assert list(mart_tests.faults(connection, "results", mart.tests)) == []
+            assert list(mart_faults(connection, "results", mart.tests)) == []
             connection.execute(statement)
-            assert re.search(fault, "; ".join(mart_tests.faults(connection, "results", mart.tests)))
+            assert re.search(fault, "; ".join(mart_faults(connection, "results", mart.tests)))
             connection.execute("rollback")
 
 

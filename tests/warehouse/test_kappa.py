@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from warehouse.kappa import (
+from warehouse.agreement import (
     NO_SCALE,
     NOTHING_SHARED,
     ONE_CATEGORY,

@@ -19,8 +19,8 @@ from tasks.storage.pending import EpisodeFiles
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
 from warehouse.connect import query
+from warehouse.lake import SEALED, run_seal
 from warehouse.publication.publish import publish
-from warehouse.publication.seal import SEALED, run_seal
 
 REMEDY = "parley publish --migrate"
 SHOWN = "select run_id, metric, mean, n from leaderboard order by all"

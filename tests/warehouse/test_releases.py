@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import UsageError
-from schemas.night.release import Release, results_digest
+from schemas.lake.records import Release, results_digest
 from tasks.planning.reporting.publishing import publish_to_warehouse, release
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley

@@ -10,7 +10,7 @@ from schemas.lake.tables import LOADED
 from warehouse import sql_files
 from warehouse.marts import SHARED
 from warehouse.publication import migrate
-from warehouse.publication.staging import ONE_ROW_PER, targets
+from warehouse.publication.load import ONE_ROW_PER, targets
 from warehouse.publication.withholding import RULES
 
 FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")

@@ -13,9 +13,8 @@ from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, cast
 
-from warehouse.comparison.judge_drift import DriftAnswers, JudgeDrift
 from warehouse.comparison.paired import ALPHA, adjusted
-from warehouse.comparison.pairs import Directions, Row
+from warehouse.comparison.pairs import Directions, DriftAnswers, JudgeDrift, Row
 from warehouse.comparison.runs import ComparedRun
 
 if TYPE_CHECKING:

@@ -1,17 +1,83 @@
-"""All metrics of two runs, paired: read from the scores, and written as rows of `comparisons`."""
+"""All metrics of two runs, paired: read from the scores, and written as rows of `comparisons`.
 
+A row also has the drift of the runs' judges: how their answers on bundled cases changed between the
+two nights.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
 from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, Decisions, MetricDecision
-from warehouse.comparison.judge_drift import DriftAnswers
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+DriftCase = tuple[str, str, int]
+"""(rubric, its version, number of the case)."""
+DriftAnswer = tuple[float | None, str | None, str | None]
+"""(value, label, reason for a missing value)."""
+
+
+@dataclass(frozen=True)
+class JudgeDrift:
+    """Change of the same judges' answers between two nights, on the cases bundled with Parley.
+
+    All fields are None if the run has no judge, or the nights have no case in common.
+    """
+
+    n: int | None = None
+    n_changed: int | None = None
+    mean_shift: float | None = None
+
+    @property
+    def columns(self) -> dict[str, float | None]:
+        """Return the columns of `comparisons` and `history` with these numbers."""
+        return {f"judge_{name}": number for name, number in asdict(self).items()}
+
+
+class DriftAnswers:
+    """All answers of `judge_drift_answers`, by night and judge."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self._answers: dict[tuple[str, str], dict[tuple[DriftCase, str], DriftAnswer]] = {}
+        for night_id, judge, rubric, version, number, dimension, *answer in connection.execute(
+            "select night_id, judge, rubric, rubric_version, case_number, dimension, value, "
+            "label, unscored_reason"
+            " from judge_drift_answers order by all"
+        ).fetchall():
+            value, label, reason = answer
+            answers = self._answers.setdefault((night_id, judge), {})
+            answers[(rubric, version, number), dimension] = (value, label, reason)
+
+    def between(self, run: ComparedRun, other: ComparedRun) -> JudgeDrift:
+        """Return how much the answers of both runs' common judges changed between their nights."""
+        cases: set[tuple[str, DriftCase]] = set()
+        changed: set[tuple[str, DriftCase]] = set()
+        shifts: list[float] = []
+        for judge in sorted(run.judges & other.judges):
+            now, before = (
+                self._answers.get((compared_run.night_id, judge), {})
+                for compared_run in (run, other)
+            )
+            for place in sorted(now.keys() & before.keys()):
+                cases.add((judge, place[0]))
+                if now[place] != before[place]:
+                    changed.add((judge, place[0]))
+                new, old = now[place][0], before[place][0]
+                if new is not None and old is not None:
+                    shifts.append(new - old)
+        if not cases:
+            return JudgeDrift()
+        return JudgeDrift(
+            len(cases), len(changed), math.fsum(shifts) / len(shifts) if shifts else None
+        )
+
 
 Directions = Mapping[str, str]
 """Metric -> `higher` or `lower`, whichever is better. A metric without an entry has no gain or

@@ -12,7 +12,7 @@ from schemas.lake.tables import LOADED, Table
 from warehouse import sql_files
 from warehouse.connect import identifier
 from warehouse.descriptions import comment, texts
-from warehouse.publication.staging import ONE_ROW_PER, targets
+from warehouse.publication.load import ONE_ROW_PER, targets
 from warehouse.sql_files import SqlFile
 
 if TYPE_CHECKING:

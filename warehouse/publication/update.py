@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import SchemaMismatch
 from schemas.lake.tables import LOADED
-from warehouse.lake import Listing, Partition
+from warehouse.lake import SEALED, Listing, Partition
 from warehouse.publication.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
-from warehouse.publication.seal import SEALED
 from warehouse.publication.withholding import (
     Withheld,
     apply_releases,

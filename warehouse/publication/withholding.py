@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.content_id import text_digest
-from schemas.night.release import results_digest
+from schemas.lake.records import results_digest
 from warehouse import sql_files
-from warehouse.lake import Partition
+from warehouse.lake import Partition, broken_seal
 from warehouse.marts import set_runs
 from warehouse.publication.load import Damage
-from warehouse.publication.seal import broken_seal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

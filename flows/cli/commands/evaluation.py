@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import comparison_option, execution_option
-from flows.text.reasons import in_three_lines
 from schemas.errors import BudgetSpent, ParleyError
-from schemas.outside.display import plain_line
+from schemas.outside.display import in_three_lines, plain_line
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:

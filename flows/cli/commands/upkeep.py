@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from flows.cli.options import names_of
-from flows.text.reasons import in_three_lines
 from schemas.errors import UsageError
-from schemas.outside.display import plain_line, plain_text
+from schemas.outside.display import in_three_lines, plain_line, plain_text
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

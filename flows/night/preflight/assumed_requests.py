@@ -6,13 +6,13 @@ from dataclasses import replace
 from flows.night.preflight.earlier_usage import (
     CHARACTERS_PER_TOKEN,
     Calls,
+    RoleRequests,
     Usage,
     judge_usage,
     measured_by_plan,
     once_per_plan,
     talk_calls,
 )
-from flows.night.preflight.estimated_cost import RoleRequests
 from flows.night.spending import sends_nothing
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import SCRIPTED, Episode, Step, StepKind, StopReason

@@ -19,7 +19,7 @@ from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.canary.release import Canary, release_canary
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
+from sandbox.judging.runners.compiled_tests import required_modules, toolchain_fault
 from schemas.errors import ConfigError, NightVoid
 from schemas.night.budget import Budget
 from schemas.outside.secret_names import looks_secret

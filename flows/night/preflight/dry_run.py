@@ -15,11 +15,12 @@ from flows.night.preflight.assumed_requests import (
 from flows.night.preflight.earlier_usage import (
     Calls,
     Origin,
+    estimated_costs,
     known_talks,
     measured_by_plan,
     turns_to_build,
+    unknown_hours,
 )
-from flows.night.preflight.estimated_cost import estimated_costs, unknown_hours
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
 from tasks.language.endpoints.request_parts import secret_variables

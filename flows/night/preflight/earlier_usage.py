@@ -5,26 +5,30 @@ benchmark.
 
 The module also estimates the requests with which agents build their memory of earlier
 conversations. A talk is a conversation that precedes a dialogue. An agent's memory of a talk is
-built once, and all dialogues that follow the talk use it.
+built once, and all dialogues that follow the talk use it. The cost of a run is estimated from these
+numbers.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from statistics import fmean
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from flows.night.spending import stated_price
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
-from schemas.lake.records import RunRecord
-from schemas.night.serving import ServedHours
+from schemas.lake.records import RunRecord, ServedHours
+from schemas.night.cost import RoleCost
 from schemas.run import ModelIdentity
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.registry import is_control
+from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.storage.paid_calls import built_talks
 from tasks.storage.pending import WantedEpisode
@@ -316,3 +320,52 @@ def talk_calls(
     tokens = n_characters // CHARACTERS_PER_TOKEN
     n = calls_per_round * math.ceil(n_turns / 2)
     return Calls(n, calls_per_round * tokens, n * each)
+
+
+@dataclass(frozen=True)
+class RoleRequests:
+    """Requests of a role (subject, simulator, judge) to its model."""
+
+    model: PlannedModel
+    calls: Calls
+
+
+def estimated_costs(
+    plan: RunPlan, role_requests: Iterable[RoleRequests], n_dialogues: int
+) -> list[tuple[RoleRequests, RoleCost]]:
+    """Return each role's requests with their cost: tokens by price, and a share of server hours.
+
+    Args:
+        plan: Plan of the run.
+        role_requests: Requests of each role.
+        n_dialogues: Number of dialogues that the requests belong to. 0 if no server is started for
+            them.
+    """
+    costs: list[tuple[RoleRequests, RoleCost]] = []
+    served = set[tuple[str, ModelIdentity]]()
+    for requests in role_requests:
+        model, calls = requests.model, requests.calls
+        # Several rubrics share the hours of their judge.
+        is_first = (model.role, model.identity) not in served
+        hours = _hours(plan, model, n_dialogues) if is_first else 0.0
+        served.add((model.role, model.identity))
+        cost = role_cost(plan.lake, model, (calls.input_tokens, calls.output_tokens, 0), hours)
+        costs.append((requests, replace(cost, price=stated_price(plan.lake, model))))
+    return costs
+
+
+def _hours(plan: RunPlan, model: PlannedModel, n_dialogues: int) -> float | None:
+    if not n_dialogues or not model.request.is_served_here:
+        return 0.0
+    each = usual_hours(plan, model.role, model.identity)
+    return None if each is None else each * n_dialogues
+
+
+def unknown_hours(costs: Iterable[tuple[RoleRequests, RoleCost]]) -> tuple[str, ...]:
+    """Return the models with a price per hour whose server time no earlier run measured."""
+    unknown = (
+        requests.model.identity.label
+        for requests, cost in costs
+        if cost.usd_per_hour is not None and cost.hours is None
+    )
+    return tuple(dict.fromkeys(unknown))

@@ -14,8 +14,7 @@ from schemas.lake.records import NightRecord, RunRecord, RunStatus, utc_now
 from schemas.night.budget import CapSpent
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
-from schemas.night.requests import RequestCounts
-from schemas.night.work import FailedRun, RunWork, StageTime
+from schemas.night.work import FailedRun, RequestCounts, RunWork, StageTime
 from schemas.score import Score
 from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked

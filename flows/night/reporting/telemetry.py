@@ -32,7 +32,7 @@ from opentelemetry.trace import Span, set_span_in_context
 from flows.night.reporting.progress import Board
 from flows.night.spending import token_price
 from schemas.errors import ParleyError
-from schemas.night.serving import ServedHours
+from schemas.lake.records import ServedHours
 from schemas.night.work import StageTime
 from tasks.driver.signals import repeating
 from tasks.language.providers.registry import is_served_here

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from sandbox.backends.bubblewrap.tool import (
     NAMESPACES_AS_ROOT,
+    SHARED_FOLDER,
     bwrap_path,
     bwrap_version,
     check_python,
+    shared_folder,
     why_no_sandbox,
 )
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
@@ -33,8 +35,6 @@ from sandbox.host.resource_limits import (
     required_tool,
 )
 from sandbox.host.seccomp import denied_calls_bpf
-from sandbox.host.shared_folder import PATH as SHARED_FOLDER
-from sandbox.host.shared_folder import shared_folder
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
 from sandbox.interface import Completed

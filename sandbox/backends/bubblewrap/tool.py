@@ -1,12 +1,21 @@
-"""The program `bwrap`: its path, version and error messages, and a check of Python inside it."""
+"""The program `bwrap`: its path, version and error messages, and a check of Python inside it.
+
+Commands of one session can share a folder: an empty tmpfs of limited size in its own mount
+namespace, so the host's mount table and disk never contain it. It vanishes with the process that
+holds the namespace, so a killed Parley process leaves nothing.
+"""
 
 import functools
+import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from sandbox.host.capacity import sandbox_fault
 from sandbox.host.python_environment import interpreter
+from sandbox.host.resource_limits import required_tool
+from sandbox.host.slots import sandbox_fault
 from sandbox.interface import Sandbox
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
@@ -106,3 +115,52 @@ def check_python(sandbox: Sandbox) -> None:
             f"(exit {done.exit_code}, signal {done.signal}): "
             f"{last_line(done.stderr)}. Its files must be readable for every user"
         )
+
+
+SHARED_FOLDER = "/dev/shm"
+"""Path at which the tmpfs is mounted in its namespace."""
+
+
+@contextmanager
+def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
+    """Mount a new shared folder, and yield the command prefix that makes the folder visible.
+
+    Raises:
+        SandboxUnavailable: no mount namespace can be made.
+    """
+    as_root = os.geteuid() == 0
+    owner = () if as_root else ("--user", "--map-current-user")
+    options = f"nosuid,nodev,mode=0777,size={size_bytes}"
+    mount = f"mount -t tmpfs -o {options} tmpfs {SHARED_FOLDER} && echo ready && exec cat"
+    keeper = subprocess.Popen(
+        (
+            required_tool("unshare"),
+            *owner,
+            *(() if as_root else ("--keep-caps",)),
+            "--mount",
+            "/bin/sh",
+            "-c",
+            mount,
+        ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    try:
+        assert keeper.stdout is not None
+        assert keeper.stderr is not None
+        if keeper.stdout.readline() != b"ready\n":
+            raise SandboxUnavailable(
+                "the session's files could not be mounted privately "
+                f"({keeper.stderr.read().decode(errors='replace').strip()}): "
+                "this needs root or unprivileged user namespaces"
+            )
+        yield (
+            required_tool("nsenter"),
+            *(() if as_root else (f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials")),
+            f"--mount=/proc/{keeper.pid}/ns/mnt",
+            "--",
+        )
+    finally:
+        keeper.communicate()

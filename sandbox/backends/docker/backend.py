@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.docker.container import Container, LeftoversRemain, Reply, Shape, start
-from sandbox.backends.docker.daemon import client, daemon_version
+from sandbox.backends.docker.daemon import client, daemon_version, reap
 from sandbox.backends.docker.image import (
     HARNESS_DIRECTORY,
     IMAGE_VARIABLE,
@@ -28,7 +28,6 @@ from sandbox.backends.docker.image import (
     pinned,
     prepared,
 )
-from sandbox.backends.docker.owner import reap
 from sandbox.backends.docker.pool import WarmContainers
 from sandbox.backends.docker.pulling import digest_of
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY

@@ -12,13 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.backends.docker.daemon import daemon_faults
+from sandbox.backends.docker.daemon import OWNER, daemon_faults, owner_label, remove
 from sandbox.backends.docker.image import PLACE, UID, Image
 from sandbox.backends.docker.messages import pack, receive
-from sandbox.backends.docker.owner import OWNER, owner_label, remove
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
-from sandbox.backends.docker.seccomp import profile
 from sandbox.host.resource_limits import MIB
+from sandbox.host.seccomp import docker_profile
 from schemas.errors import SandboxUnavailable
 
 SET_UP_S = 60.0
@@ -265,7 +264,7 @@ def _host_config(api: Any, shape: Shape) -> Any:
         ],
         ipc_mode="private",
         cap_drop=["ALL"],
-        security_opt=["no-new-privileges:true", f"seccomp={profile()}"],
+        security_opt=["no-new-privileges:true", f"seccomp={docker_profile()}"],
         pids_limit=shape.processes + 1,  # Plus one for the launcher.
         mem_limit=memory,
         memswap_limit=memory,

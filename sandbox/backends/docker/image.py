@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sandbox.backends.docker.daemon import daemon_faults
-from sandbox.backends.docker.owner import OWNER, owner_label, remove
+from sandbox.backends.docker.daemon import OWNER, daemon_faults, owner_label, remove
 from sandbox.host.python_environment import HARNESS
 from schemas.errors import ConfigError, SandboxUnavailable
 

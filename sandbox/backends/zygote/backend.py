@@ -21,12 +21,11 @@ from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_py
 from sandbox.backends.zygote.pool import Lease, kind
 from sandbox.backends.zygote.process import REPORT_FD, RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
-from sandbox.host.capacity import sandbox_fault
 from sandbox.host.file_archive import checked_name
 from sandbox.host.mount_tree import HARNESS_DIRECTORY
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
 from sandbox.host.resource_limits import MIB, bounds, niceness
-from sandbox.host.slots import hold_slot, slot_count, uid_of
+from sandbox.host.slots import hold_slot, sandbox_fault, slot_count, uid_of
 from sandbox.host.supervision import (
     Channels,
     Ending,

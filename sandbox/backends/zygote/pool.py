@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sandbox.backends.zygote.process import Zygote, ZygoteGone
-from sandbox.host.capacity import sandbox_fault
 from sandbox.host.python_environment import interpreter, python_roots
+from sandbox.host.slots import sandbox_fault
 from schemas.errors import SandboxUnavailable
 
 

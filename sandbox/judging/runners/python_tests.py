@@ -5,7 +5,7 @@ import functools
 from collections.abc import Mapping
 
 from sandbox.judging.judged_run import LONGEST_DETAIL, PythonTests, Unit, harmless, of_cases
-from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import parse
 from schemas.verdict import Outcome, ProgramVerdict
 
 

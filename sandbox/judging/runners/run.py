@@ -1,10 +1,26 @@
-"""Entry point of the runners, which run programs with their tests and return a verdict for each."""
+"""Entry point of the runners, which run programs with their tests and return a verdict for each.
+
+A pass is believed only if the trusted runner inside the sandbox reports it with this run's secret.
+The program's exit code and output decide nothing. pytest is the exception: it runs in the same
+process as the candidate's code, so nothing runs if the candidate wrote a file that could control
+pytest, and a node that pytest does not report has failed.
+"""
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from sandbox.interface import Sandbox
 from sandbox.judging.joint_run import run_together
-from sandbox.judging.judged_run import LONGEST_DETAIL, PythonTests, run_units
+from sandbox.judging.judged_run import (
+    LONGEST_CASE_DETAIL,
+    LONGEST_DETAIL,
+    PythonTests,
+    Records,
+    harmless,
+    of_cases,
+    run_job,
+    run_units,
+)
 from sandbox.judging.runners.compiled_tests import run_java, run_java_together, run_javascript
 from sandbox.judging.runners.programs import (
     AssertProgram,
@@ -16,6 +32,7 @@ from sandbox.judging.runners.programs import (
     StatementProgram,
     TestProgram,
     UnittestProgram,
+    program_of,
 )
 from sandbox.judging.runners.python_tests import (
     assert_tests,
@@ -23,10 +40,10 @@ from sandbox.judging.runners.python_tests import (
     statement_tests,
     unittest_tests,
 )
-from sandbox.judging.runners.repository_tests import run_repository
 from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.problem import SuiteKind
 from schemas.run import Limits
-from schemas.verdict import ProgramVerdict
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 
 def run_tests(
@@ -136,3 +153,130 @@ def python_tests(program: PythonProgram, longest: int) -> PythonTests:
             return check_tests(program.test, program.entry_point)
         case UnittestProgram():
             return unittest_tests(program.test, longest)
+
+
+_REFUSED = (
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "pytest.py",
+    "_pytest.py",
+)
+_PASSED = ("PASSED", "XFAIL")
+
+
+def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> ProgramVerdict:
+    """Run the files of the nodes with pytest, without the environment's plugins.
+
+    Returns:
+        A verdict with a case for each node id. A node passes if pytest reports PASSED or XFAIL. It
+        fails otherwise, also if it is not in the report.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run pytest.
+        ValueError: there is no node id, or a file name leaves the folder.
+    """
+    if not program.node_ids:
+        raise ValueError("a repository without node ids has no verdict: pass at least one")
+    refusal = steering_file(program)
+    if refusal is not None:
+        detail = f"tampering: the candidate wrote {refusal}, which decides what pytest does"
+        cases = tuple(
+            CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail)
+            for name in program.node_ids
+        )
+        return of_cases(
+            ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases
+        )
+    tests = sorted({node.partition("::")[0] for node in program.node_ids})
+    texts = {
+        "files": tests,
+        "nodes": program.node_ids,
+        "arguments": program.arguments,
+        "paths": program.folders,
+    }
+    texts |= {"environment": (program.environment,), "warnings": ()}
+    job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
+    ran, records = run_job(sandbox, job, (), limits, dict(program.files))
+    return of_cases(ran, tuple(_of_node(name, ran, records) for name in program.node_ids))
+
+
+def steering_file(program: RepositoryProgram) -> str | None:
+    """Return the first of the candidate's files that could control pytest, or None.
+
+    Such files are settings, start-up files and the tests themselves.
+    """
+    tests = {node.partition("::")[0] for node in program.node_ids}
+    for name in program.by_candidate:
+        plain = PurePosixPath(name)
+        if plain.name in _REFUSED or plain.suffix == ".pth" or str(plain) in tests:
+            return name
+    return None
+
+
+def _of_node(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:
+    word, detail = records.get(f"node {name}", ("", ""))
+    is_sound = ran.outcome is Outcome.PASSED
+    pytest_says = "" if word in ("", "PASSED") else f"pytest says {word}"
+    if is_sound and word in _PASSED:
+        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail=pytest_says)
+    outcome = Outcome.FAILED if is_sound or word else ran.outcome
+    text = "\n".join(filter(None, (pytest_says, detail or ran.detail))) or "pytest did not run it"
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(text))
+
+
+RUNNER_VERSION = 11
+"""Version of the runner, a part of `verdict_id`. Raise it when the same program could get another
+verdict."""
+
+
+def run_function_tests(
+    sandbox: Sandbox, code: str, tests: tuple[str, ...], limits: Limits
+) -> ProgramVerdict:
+    """Run `code`, a newline, then `tests`, as `__main__` in an empty working directory.
+
+    CodeIF-Bench judges programs in this way.
+
+    Args:
+        sandbox: sandbox that runs the program.
+        code: code of the candidate.
+        tests: Python statements, joined by newlines.
+        limits: limits of the program. If the program exceeds its CPU time, the outcome is timeout.
+            The wall-clock limit should be wide enough for a machine under load.
+
+    Returns:
+        passed, failed or timeout, without cases. Code that does not compile or ends early has
+        failed.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
+    """
+    return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
+
+
+def run_program(
+    sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits
+) -> ProgramVerdict:
+    """Run `code` once with its tests. The verdict also serves as feedback for the model.
+
+    Args:
+        sandbox: sandbox that runs the program.
+        kind: form of the tests.
+        code: code of the candidate.
+        tests: statements, joined by newlines. For `unittest`, the text of a module in one piece or
+            several.
+        limits: limits of the program.
+
+    Returns:
+        For statements the verdict of `run_function_tests`; for `unittest` a verdict with a case for
+        each method (`unittest_tests`).
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
+        ValueError: the text of a unittest module does not parse, or has no test method.
+    """
+    return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sandbox.judging.runners.placed_files import definition_lines
+from sandbox.judging.runners.programs import definition_lines
 from schemas.dialog import MISSING, Dialog
 from schemas.problem import BASE_INSTRUCTION, AddedTest, Definition, Placing, Problem, TestSuite
 from schemas.run import Limits

@@ -3,7 +3,7 @@
 from functools import partial
 
 from schemas.dialog import HistoryPolicy
-from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
+from schemas.episode import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode.programs import code_of

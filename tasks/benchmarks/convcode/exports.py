@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import UsageError
-from schemas.feedback import (
+from schemas.episode import (
     GROUND_TRUTH,
     NO_FEEDBACK,
     ExecutionFeedback,
     FeedbackSetting,
     VerbalFeedback,
 )
+from schemas.errors import UsageError
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     OPTION,

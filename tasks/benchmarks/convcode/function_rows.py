@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import parse
 from tasks.benchmarks.convcode.raw_row import Task, joined
 from tasks.benchmarks.raw_rows import BadRow, RawModel, Text, validated
 

@@ -7,7 +7,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import parse
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem

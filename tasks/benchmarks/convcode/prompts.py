@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from sandbox.judging.runners.python_tests import case_classes
-from schemas.feedback import Feedback
+from schemas.episode import Feedback
 from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 from tasks.dialogue.simulated_feedback import FeedbackPrompt
 from tasks.language.prompt import PromptTexts, backticks_for, fill, quote_text

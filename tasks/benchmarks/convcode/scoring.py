@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from schemas.dialog import Dialog, Role
-from schemas.episode import Step, StopReason
-from schemas.feedback import ExecutionFeedback, VerbalFeedback
+from schemas.episode import ExecutionFeedback, Step, StopReason, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome

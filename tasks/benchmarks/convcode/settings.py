@@ -6,7 +6,7 @@ from functools import cache
 from types import MappingProxyType
 
 from schemas.dialog import Dialog, HistoryPolicy
-from schemas.feedback import (
+from schemas.episode import (
     FEEDBACK_SETTINGS,
     GROUND_TRUTH,
     NO_FEEDBACK,

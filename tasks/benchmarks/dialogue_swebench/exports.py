@@ -24,8 +24,8 @@ from tasks.benchmarks.conditions import (
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
 from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import rank_accuracy
+from warehouse.agreement import weighted_kappa
 from warehouse.connect import Rows
-from warehouse.kappa import weighted_kappa
 
 NAME = "dialogue_swebench"
 _RUBRICS = ("naturalness", "coherence")

@@ -11,8 +11,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind
 from schemas.lake.records import RunRecord
 from schemas.night.cost import RoleCost, sum_usd
-from schemas.night.requests import RequestCounts
-from schemas.night.work import Difference, RunWork
+from schemas.night.work import Difference, RequestCounts, RunWork
 from schemas.verdict import JudgeVerdict
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan

@@ -7,8 +7,7 @@ from getpass import getuser
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import UsageError
-from schemas.lake.records import RunRecord, utc_now
-from schemas.night.release import Release, results_digest
+from schemas.lake.records import Release, RunRecord, results_digest, utc_now
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.metrics.registry import METRICS
 from tasks.planning.why_rerun import find_run

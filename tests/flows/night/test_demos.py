@@ -9,8 +9,8 @@ import pytest
 
 from flows.night.config import demo_requests, read_config
 from flows.text.dry_run import show_dry_run
+from schemas.episode import FEEDBACK_SETTINGS
 from schemas.errors import UnknownName
-from schemas.feedback import FEEDBACK_SETTINGS
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.plan import plan_run

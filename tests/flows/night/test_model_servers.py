@@ -15,7 +15,7 @@ import pytest
 from flows.night.server_queue import machine_devices
 from flows.night.session import Session
 from schemas.errors import ModelUnavailable
-from schemas.night.serving import ServedHours
+from schemas.lake.records import ServedHours
 from schemas.run import ModelEndpoint
 from tasks.language.access import ModelAccess
 from tasks.language.servers.vllm_settings import VllmSettings

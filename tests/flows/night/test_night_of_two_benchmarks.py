@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK
+from schemas.episode import FEEDBACK_SETTINGS, NO_FEEDBACK
 from tests.flows.parley_command import Done, ask, parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.night.serving import ServingMeter
-from schemas.night.serving import Serving
+from schemas.lake.records import Serving
 from tasks.language.servers.vllm_metrics import NoMetrics, read_metrics
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -5,8 +5,7 @@ from time import process_time
 
 import pytest
 
-from flows.site.run_settings import newest_of_each, settings_of
-from flows.site.writing import links_of
+from flows.site.writing import links_of, newest_of_each, settings_of
 from schemas.content_id import canonical_json
 from schemas.run import AgentIdentity, RubricJudge
 from tests.flows.site.test_site import site as site

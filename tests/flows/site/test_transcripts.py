@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flows.site.beyond_runs import difference, message_parts, turns_of
 from flows.site.pages import file_name, number, render
-from flows.site.transcripts import difference, message_parts, turns_of
 
 
 @pytest.mark.parametrize(

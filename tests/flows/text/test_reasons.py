@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.text.reasons import in_three_lines
 from schemas.lake.records import RunRecord
+from schemas.outside.display import in_three_lines
 from tasks.storage.parquet_store import Lake
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake

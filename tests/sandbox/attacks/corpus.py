@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
+from sandbox.canary.release import TESTS, Family, Program, bundled_programs, read_programs
 from tests.sandbox.attacks.syscalls import system_call_attacks
 from tests.sandbox.programs import audited, programs
 

@@ -4,7 +4,7 @@ where it opens.
 
 import platform
 
-from sandbox.canary.programs import Program, read_programs
+from sandbox.canary.release import Program, read_programs
 
 _NUMBERS = {
     "ptrace": (101, 117, "0, 0, 0, 0"),

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from sandbox import registry
-from sandbox.canary.programs import Family, Program
-from sandbox.canary.release import planted_baits
+from sandbox.canary.release import Family, Program, planted_baits
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import run_function_tests
 from sandbox.judging.joint_run import run_together
 from sandbox.judging.runners.python_tests import statement_tests
+from sandbox.judging.runners.run import run_function_tests
 from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits

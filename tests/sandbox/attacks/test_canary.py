@@ -9,8 +9,14 @@ import pytest
 
 from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
-from sandbox.canary.release import release_canary
+from sandbox.canary.release import (
+    TESTS,
+    Family,
+    Program,
+    bundled_programs,
+    read_programs,
+    release_canary,
+)
 from schemas.errors import SandboxUnavailable
 
 SOLVES = "def f(x): return 4710 + x\n"

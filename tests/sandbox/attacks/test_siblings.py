@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.attacks.host import MIB, hard_limit

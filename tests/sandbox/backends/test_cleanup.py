@@ -19,7 +19,7 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.unisolated import UnisolatedSandbox
 from sandbox.host import resource_limits as cgroups
 from sandbox.host.slots import hold_slot
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 

@@ -20,10 +20,9 @@ from docker.errors import NotFound
 
 from sandbox.backends.docker import container as docker_container
 from sandbox.backends.docker.backend import DockerSandbox
-from sandbox.backends.docker.daemon import client
-from sandbox.backends.docker.owner import OWNER, owner_label, reap
+from sandbox.backends.docker.daemon import OWNER, client, owner_label, reap
 from sandbox.conformance import CASES, Case
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome

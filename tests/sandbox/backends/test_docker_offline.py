@@ -18,12 +18,10 @@ import pytest
 
 from sandbox import registry
 from sandbox.backends.docker import daemon as docker_daemon
-from sandbox.backends.docker import owner as docker_owner
-from sandbox.backends.docker import seccomp as docker_seccomp
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.backends.docker.image import pinned
 from sandbox.backends.docker.messages import pack, receive
-from sandbox.host.seccomp import DENIED_CALLS
+from sandbox.host.seccomp import DENIED_CALLS, docker_profile
 from schemas.errors import ConfigError, SandboxUnavailable
 from schemas.run import Limits
 
@@ -148,7 +146,7 @@ def test_the_connection_pool_is_sized_to_the_concurrency(tmp_path: Path):
 
 
 def test_the_filter_denies_what_bubblewraps_does():
-    rules = json.loads(docker_seccomp.profile())
+    rules = json.loads(docker_profile())
     always = {
         name
         for rule in rules["syscalls"]
@@ -175,10 +173,10 @@ def test_the_filter_denies_what_bubblewraps_does():
 @pytest.mark.parametrize(
     ("label", "state", "age_s", "is_abandoned"),
     [
-        (docker_owner.owner_label(), "running", 0, False),
-        (docker_owner.owner_label(), "exited", 7200, False),
-        (docker_owner.owner_label() + "1", "running", 0, True),
-        (f"{docker_owner._boot_and_namespace()}/999999999/1", "running", 0, True),
+        (docker_daemon.owner_label(), "running", 0, False),
+        (docker_daemon.owner_label(), "exited", 7200, False),
+        (docker_daemon.owner_label() + "1", "running", 0, True),
+        (f"{docker_daemon._boot_and_namespace()}/999999999/1", "running", 0, True),
         ("another-boot/1/2/3", "running", 7200, False),
         ("another-boot/1/2/3", "exited", 1, False),
         ("another-boot/1/2/3", "exited", 7200, True),
@@ -189,11 +187,11 @@ def test_the_filter_denies_what_bubblewraps_does():
 )
 def test_whose_owner_is_dead(label: str, state: str, age_s: float, is_abandoned: bool):
     container = {
-        "Labels": {docker_owner.OWNER: label},
+        "Labels": {docker_daemon.OWNER: label},
         "State": state,
         "Created": int(time.time() - age_s),
     }
-    assert docker_owner._is_abandoned(container) is is_abandoned
+    assert docker_daemon._is_abandoned(container) is is_abandoned
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.host import python_environment
 from sandbox.host.slots import hold_slot
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable, UnknownName
 from schemas.run import Limits

@@ -18,7 +18,7 @@ from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.conformance import CASES, Case
 from sandbox.host.python_environment import package_folders
 from sandbox.host.resource_limits import low_priority
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tests.sandbox.backends.zygotes import LIMITS, ROOT, idle, pythons_of, verdict
@@ -225,7 +225,7 @@ def test_the_fingerprint_names_what_is_loaded():
 BELOW_TMP = """
 import json, sys
 from pathlib import Path
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from sandbox.registry import load
 from schemas.run import Limits
 probing = '''

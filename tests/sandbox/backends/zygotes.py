@@ -9,7 +9,7 @@ import pytest
 from sandbox.backends.zygote import pool as zygote_pool
 from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.backends.zygote.process import Zygote
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict

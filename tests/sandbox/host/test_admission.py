@@ -16,13 +16,16 @@ import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap.tool import why_no_sandbox
-from sandbox.host import capacity as host_capacity
 from sandbox.host import resource_limits, slots
-from sandbox.host.capacity import sandbox_fault
-from sandbox.host.slots import alone, hold_slot, slot_count
-from sandbox.judging import infra_faults
-from sandbox.judging.function_tests import run_function_tests
-from sandbox.judging.infra_faults import is_shortage, retried_alone
+from sandbox.host.slots import (
+    alone,
+    hold_slot,
+    is_shortage,
+    retried_alone,
+    sandbox_fault,
+    slot_count,
+)
+from sandbox.judging.runners.run import run_function_tests
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -68,7 +71,7 @@ def test_the_memory_bound_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_as_many_slots_as_cpus() -> None:
-    assert slot_count() == host_capacity.usable_cpus() <= len(os.sched_getaffinity(0))
+    assert slot_count() == slots.usable_cpus() <= len(os.sched_getaffinity(0))
     one_cpu = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
     program = f"{one_cpu}\nfrom sandbox.host.slots import *\nprint(slot_count())"
     said = subprocess.run(
@@ -80,24 +83,24 @@ def test_there_are_as_many_slots_as_cpus() -> None:
 def test_a_quota_of_cpu_time_counts(tmp_path: Path) -> None:
     """Files as a container sees them: they cannot be had here without making one."""
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert host_capacity._cpu_quota(tmp_path) == 1.5
+    assert slots._cpu_quota(tmp_path) == 1.5
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert host_capacity._cpu_quota(tmp_path) is None
+    assert slots._cpu_quota(tmp_path) is None
     (tmp_path / "cpu.max").unlink()
     (tmp_path / "cpu.cfs_quota_us").write_text("400000\n")
     (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert host_capacity._cpu_quota(tmp_path) == 4
+    assert slots._cpu_quota(tmp_path) == 4
     (tmp_path / "cpu.cfs_quota_us").write_text("-1\n")
-    assert host_capacity._cpu_quota(tmp_path) is None
+    assert slots._cpu_quota(tmp_path) is None
 
 
 def test_memory_is_the_machines_or_the_control_groups() -> None:
-    machine = host_capacity.available_mb()
+    machine = slots.available_mb()
     assert machine is not None
     assert 0 < machine <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
     with group_with(300) as group:
         said = said_inside(
-            group, "from sandbox.host.capacity import available_mb\nprint(available_mb())"
+            group, "from sandbox.host.slots import available_mb\nprint(available_mb())"
         )
     assert 200 < int(said) < 300
 
@@ -221,7 +224,7 @@ def test_a_runner_that_does_not_start_in_its_time_is_tried_again_alone(
         begun.append(time.monotonic())
         yield
 
-    monkeypatch.setattr(infra_faults, "alone", counted)
+    monkeypatch.setattr(slots, "alone", counted)
     monkeypatch.setattr("sandbox.judging.judged_run._READY", b"what no runner says")
     sandbox = BubblewrapSandbox(slot_directory=tmp_path)
     with pytest.raises(HostShortage, match="the test runner did not start"):
@@ -299,17 +302,17 @@ def test_a_shortage_is_retried_once_and_alone() -> None:
 DRIVER = """
 import json, subprocess, sys
 from pathlib import Path
-from sandbox.judging import infra_faults
+from sandbox.host import slots
 from sandbox.registry import load
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 ballast = subprocess.Popen([sys.executable, "-c", sys.argv[2]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 ballast.stdout.read(1)
-alone = infra_faults.alone
+alone = slots.alone
 def alone_without_ballast():
     ballast.communicate()
     return alone()
-infra_faults.alone = alone_without_ballast
+slots.alone = alone_without_ballast
 code = "def f():\\n    data = bytearray(360 << 20)\\n    data[::4096] = b'1' * len(data[::4096])\\n    return 1\\n"
 sandbox = load(sys.argv[3], slots=2, slot_directory=Path(sys.argv[1]))
 try:

@@ -12,7 +12,7 @@ import pytest
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.host import mount_tree, python_environment
 from sandbox.host.python_environment import is_inside
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 
@@ -94,7 +94,7 @@ PACKAGES = (
 SCRIPT = """
 import json
 from sandbox.conformance import CASES
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from sandbox.registry import load
 from schemas.run import Limits
 s = load("bubblewrap")

@@ -3,8 +3,8 @@
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import run_function_tests
 from sandbox.judging.judged_run import LONGEST_DETAIL
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.programs import programs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.judging.runners.placed_files import definition_lines, placed, with_answer, with_tests
+from sandbox.judging.runners.programs import definition_lines, placed, with_answer, with_tests
 from schemas.problem import AddedTest, Definition, Placing
 
 FILE = """import os

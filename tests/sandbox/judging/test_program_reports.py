@@ -8,8 +8,8 @@ import pytest
 
 from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import run_function_tests, run_program
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL, harmless
+from sandbox.judging.runners.run import run_function_tests, run_program
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 

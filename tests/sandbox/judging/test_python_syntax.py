@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import parse
 
 TEXT = "\n".join(
     f"def f{n}(a, b):\n    return search([{n}, [1, [2, [3]]], {{'a': (1, 2)}}], lambda x: x + {n})"

@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.runners import toolchains
+from sandbox.judging.runners import compiled_tests
+from sandbox.judging.runners.compiled_tests import required_modules, toolchain_fault
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
@@ -16,7 +17,6 @@ from sandbox.judging.runners.programs import (
 )
 from sandbox.judging.runners.python_tests import method_names
 from sandbox.judging.runners.run import run_tests
-from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
 from schemas.errors import Unscorable
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
@@ -295,8 +295,8 @@ def test_a_module_that_the_tests_require_belongs_to_the_toolchain(
 def test_without_lodash_a_case_of_humaneval_is_unscored(
     bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(toolchains, "NODE_FOLDERS", "/usr/share/nothing")
-    monkeypatch.setattr(toolchains, "_modules_seen", {})
+    monkeypatch.setattr(compiled_tests, "NODE_FOLDERS", "/usr/share/nothing")
+    monkeypatch.setattr(compiled_tests, "_modules_seen", {})
     test = "\nconst _ = require(\"lodash\")\nif (!_.isEqual(f(1), 1)) { throw 'no' }"
     with pytest.raises(Unscorable, match="node has no module lodash"):
         run(bubblewrap, javascript("return x", test))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.judging.runners.compiled_tests import node_command, runtime_limits, toolchain_fault
 from sandbox.judging.runners.programs import JavaScriptProgram, TestProgram
 from sandbox.judging.runners.run import run_tests
-from sandbox.judging.runners.toolchains import node_command, runtime_limits, toolchain_fault
 from schemas.verdict import Outcome
 from tests.bench.references import DATA, LIMITS, MBPP_FAULTS, SETS, not_passed, reference_programs
 

@@ -5,7 +5,7 @@ to them.
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome
 from tests.sandbox.programs import held

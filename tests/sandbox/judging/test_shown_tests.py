@@ -5,7 +5,7 @@ run first.
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.run import Limits
 from schemas.verdict import Outcome
 

@@ -28,7 +28,7 @@ from sandbox.host.python_environment import (
     python_roots,
 )
 from sandbox.host.resource_limits import prlimit_argv, required_tool
-from sandbox.judging.runners.compiled_tests import runtime_limits
+from sandbox.judging.runners.compiled_tests import NODE_FOLDERS, runtime_limits
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
@@ -39,7 +39,6 @@ from sandbox.judging.runners.programs import (
     TestProgram,
     UnittestProgram,
 )
-from sandbox.judging.runners.toolchains import NODE_FOLDERS
 from schemas.run import Limits
 
 SCRIPT = "program.py"

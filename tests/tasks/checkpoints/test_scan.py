@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import ConfigError
-from schemas.night.checkpoint import Checkpoint
+from schemas.lake.records import Checkpoint
 from tasks.checkpoints.scan import Scan, known_checkpoints, record_checkpoints, scan_sources
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.home import Home

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import Step, StopReason
-from schemas.feedback import Feedback
+from schemas.episode import Feedback, Step, StopReason
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript

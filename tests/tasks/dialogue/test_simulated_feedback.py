@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from schemas.dialog import Role
+from schemas.episode import Feedback
 from schemas.errors import AnswerMissing, ModelUnavailable
-from schemas.feedback import Feedback
 from schemas.run import Sampling
 from tasks.dialogue.simulated_feedback import (
     FeedbackPrompt,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StepKind, StopReason, ToolCall
-from schemas.feedback import Feedback
+from schemas.episode import Episode, Feedback, Step, StepKind, StopReason, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec

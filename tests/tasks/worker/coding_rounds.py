@@ -9,8 +9,7 @@ from pathlib import Path
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import Feedback
+from schemas.episode import Episode, Feedback, Step, StopReason
 from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StopReason
-from schemas.errors import UsageError
-from schemas.feedback import (
+from schemas.episode import (
     FEEDBACK_SETTINGS,
+    Episode,
     ExecutionFeedback,
     Feedback,
     FeedbackSetting,
+    Step,
+    StopReason,
     VerbalFeedback,
 )
+from schemas.errors import UsageError
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.log_files.log_folder import (
     EVAL_SUFFIX,

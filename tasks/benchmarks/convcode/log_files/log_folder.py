@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from schemas.episode import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import ConfigError, SourceUnreadable
-from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.raw_rows import SUFFIXES
 
 SUFFIX = ".jsonl"

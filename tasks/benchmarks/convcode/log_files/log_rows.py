@@ -10,8 +10,8 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from schemas.episode import Feedback
 from schemas.errors import SourceUnreadable
-from schemas.feedback import Feedback
 from tasks.benchmarks.convcode.prompts import NO_SYNTAX_ERRORS
 from tasks.benchmarks.raw_rows import RawModel, Text, read_models
 

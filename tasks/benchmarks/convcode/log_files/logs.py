@@ -6,8 +6,8 @@ from pathlib import Path
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
+from schemas.episode import FeedbackSetting, VerbalFeedback
 from schemas.errors import SourceUnreadable
-from schemas.feedback import FeedbackSetting, VerbalFeedback
 from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, eval_file, find_logs
 from tasks.benchmarks.convcode.log_files.log_rows import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.cli.exports.dataset_folder import TABLES
+from flows.cli.exports.exporting import DATASET_TABLES
 from schemas.run import ModelIdentity
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
@@ -44,7 +44,7 @@ def test_each_table_is_loaded_by_the_globs_of_the_card(lake: SmallLake, folder: 
     import pyarrow.dataset as ds
 
     head = yaml.safe_load((folder / "README.md").read_text(encoding="utf-8").split("---\n")[1])
-    assert [one["config_name"] for one in head["configs"]] == list(TABLES)
+    assert [one["config_name"] for one in head["configs"]] == list(DATASET_TABLES)
     assert [one["config_name"] for one in head["configs"] if one.get("default")] == ["leaderboard"]
     for one in head["configs"]:
         table, glob = one["config_name"], folder / one["data_files"]

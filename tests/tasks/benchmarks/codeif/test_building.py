@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sandbox import registry
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.errors import ConfigError
 from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity

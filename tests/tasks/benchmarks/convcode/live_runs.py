@@ -9,11 +9,10 @@ from functools import cache
 from typing import Any
 
 from sandbox import registry
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.content_id import canonical_json
 from schemas.dialog import Dialog
-from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import VerbalFeedback
+from schemas.episode import Episode, Step, StopReason, VerbalFeedback
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits, ModelIdentity, RunSpec, Sampling
 from schemas.verdict import ProgramVerdict

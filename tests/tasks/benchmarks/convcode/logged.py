@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from schemas.episode import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_files.log_folder import LogName, eval_file
 from tests.problems import simple_problem

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import Feedback
+from schemas.episode import Episode, Feedback, Step, StopReason
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.problem import SuiteKind

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Dialog, HistoryPolicy
-from schemas.episode import StopReason
+from schemas.episode import FEEDBACK_SETTINGS, StopReason
 from schemas.errors import ConfigError, UnknownName
-from schemas.feedback import FEEDBACK_SETTINGS
 from schemas.problem import SuiteKind
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict

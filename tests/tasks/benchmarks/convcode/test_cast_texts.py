@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.feedback import Feedback
+from schemas.episode import Feedback
 from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.prompts import (
     LONG,

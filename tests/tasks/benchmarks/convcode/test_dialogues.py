@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import StopReason
-from schemas.feedback import FEEDBACK_SETTINGS, Feedback, FeedbackSetting, VerbalFeedback
+from schemas.episode import FEEDBACK_SETTINGS, Feedback, FeedbackSetting, StopReason, VerbalFeedback
 from schemas.verdict import Outcome
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE

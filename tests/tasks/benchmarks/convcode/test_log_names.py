@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from schemas.episode import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import ConfigError
-from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.convcode.log_files.log_folder import (
     LogName,
     file_model_name,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.content_id import text_digest
-from schemas.feedback import Feedback
+from schemas.episode import Feedback
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.prompts import (
     GROUND_TRUTH_PROMPTS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from schemas.episode import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tests.tasks.benchmarks.convcode.spoken import (
     HIDDEN,
     REFERENCE,

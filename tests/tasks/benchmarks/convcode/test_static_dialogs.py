@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Dialog, Role
+from schemas.episode import Feedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import SourceUnreadable
-from schemas.feedback import Feedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.benchmarks.convcode.prompts import compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, plays

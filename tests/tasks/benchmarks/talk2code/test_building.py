@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sandbox import registry
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.runners.run import run_program
 from schemas.dialog import ExpertiseLevel
 from schemas.errors import Unscorable
 from schemas.problem import SuiteKind

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ModelUnavailable
 from schemas.night.budget import Budget
-from schemas.night.requests import RequestCounts
+from schemas.night.work import RequestCounts
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion, CountedModel, Send
