@@ -8,13 +8,7 @@ from prefect import flow
 from prefect.states import Completed
 
 from flows.night.preflight.served_models import require_same_models
-from flows.night.reporting.run_record import (
-    Work,
-    begin_run,
-    close_run,
-    find_work,
-    remove_leftovers,
-)
+from flows.night.reporting.run_record import Work, begin_run, close_run, find_work, remove_leftovers
 from flows.night.run_queue import QueuedRun, only_run
 from flows.night.session import Session
 from flows.night.stages import Stages

@@ -291,10 +291,11 @@ def object_store(url: str) -> ObjectPath:
         return place
     bucket = place._pure.parts[0]
     try:
+        # Keys that may read only the prefix cannot list the bucket.
         with (
             ObjectPath(fs, bucket)._request(),
             suppress(PermissionError),
-        ):  # Keys that may read only the prefix cannot list the bucket.
+        ):
             fs.ls(bucket)
     except FileNotFoundError:
         if scheme != "memory":

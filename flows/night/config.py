@@ -281,9 +281,8 @@ def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
         )
     try:
         config = NightlyConfig.model_validate(_with_located_files(data, path.absolute().parent))
-        config.requests_for(
-            ModelRequest(spec="control:empty"), path.absolute().parent
-        )  # Check early that each model can take its role in each benchmark.
+        # Check early that each model can take its role in each benchmark.
+        config.requests_for(ModelRequest(spec="control:empty"), path.absolute().parent)
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
     except UsageError as error:

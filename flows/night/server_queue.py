@@ -134,9 +134,8 @@ def placed(
         devices = _fullest(pool, load, demand) if demand.is_auto else demand.named
         if devices is None:
             return None
-        for device in (
-            pool[: demand.width] if demand.is_whole else devices
-        ):  # vLLM itself takes the first ones.
+        # vLLM itself takes the first ones.
+        for device in pool[: demand.width] if demand.is_whole else devices:
             load[device] += demand.share
         devices_of[name] = devices
     return devices_of

@@ -46,9 +46,8 @@ def transcript_text(home: Home, prefix: str) -> str:
             else f"no episode begins with {prefix!r}"
         )
         raise UsageError(f"{problem}. `parley list episodes` shows all ids")
-    member = next(
-        (m for m in members if _audits(lake, m)), members[0]
-    )  # Several runs can contain an episode. Prefer an audited run.
+    # Several runs can contain an episode. Prefer an audited run.
+    member = next((m for m in members if _audits(lake, m)), members[0])
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [*_head(lake, episode, member)]
     parts += [step_text(step, "context") for step in _before(lake, episode)]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from sandbox.decoys.edits import other_number, other_text
+from sandbox.decoys.expected import other_number, other_text
 from sandbox.decoys.node_audit import Passes, altered_tests, audit_nodes, judged_nodes, passes_of
 from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN, VOID, audit_python
 from sandbox.decoys.trial import Cost, Trial

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandbox.decoys.edits import other_text, spliced
+from sandbox.decoys.edits import spliced
+from sandbox.decoys.expected import other_text
 from sandbox.decoys.python_syntax import Text, bound_by_tests
 from sandbox.decoys.trial import Trial, texts_of, unit_names, with_texts
 from sandbox.judging.runners.programs import AssertProgram, PythonProgram, UnittestProgram, parse

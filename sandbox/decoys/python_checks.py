@@ -10,18 +10,8 @@ import random
 from dataclasses import replace
 
 from sandbox.decoys.decisive import decisive_nodes
-from sandbox.decoys.edits import (
-    SETTINGS,
-    Edit,
-    Expected,
-    Kind,
-    Reach,
-    altered_examples,
-    edited,
-    hidden_source,
-    line_with,
-    other_source,
-)
+from sandbox.decoys.edits import Edit, Kind, Reach, altered_examples, edited, line_with
+from sandbox.decoys.expected import SETTINGS, Expected, hidden_source, other_source
 from sandbox.decoys.python_syntax import (
     OF_ONE,
     OPPOSITES,

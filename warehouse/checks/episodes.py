@@ -11,27 +11,10 @@ import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import SCRIPTED, StepKind, StopReason
-from warehouse.checks.rule import (
-    CheckContext,
-    FrameRules,
-    Row,
-    Suite,
-    at_least,
-    each_present,
-    matches,
-    no_fault,
-    not_empty,
-    of_run,
-    one_of,
-    one_value,
-    plain_rows,
-    present,
-    unique,
-    whole_table,
-)
+from warehouse.checks import rule
 from warehouse.checks.staged import DIGEST, consecutive_turns, repeated_role
 
-_plain_rows = plain_rows(
+_plain_rows = rule.plain_rows(
     *("episode_id", "benchmark", "model", "setting", "dataset_version", "problem_id", "dialog_id"),
     *("row_digest", "sample", "seed", "attempt", "stop_reason", "error"),
     *("started_at", "finished_at"),
@@ -39,7 +22,7 @@ _plain_rows = plain_rows(
 _SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
 
 
-def _rows(data: pa.Table, context: CheckContext) -> Sequence[Row]:
+def _rows(data: pa.Table, context: rule.CheckContext) -> Sequence[rule.Row]:
     rows = [dict(row) for row in _plain_rows(data, context)]
     for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
         row["steps"] = steps
@@ -51,8 +34,8 @@ def _rows(data: pa.Table, context: CheckContext) -> Sequence[Row]:
     return rows
 
 
-@no_fault("episode_wanted", "a mean covers only episodes of the run", needs="wanted_episodes")
-def _not_wanted(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("episode_wanted", "a mean covers only episodes of the run", needs="wanted_episodes")
+def _not_wanted(row: rule.Row, context: rule.CheckContext) -> str | None:
     return (
         None
         if row["episode_id"] in (context.wanted_episodes or ())
@@ -60,8 +43,8 @@ def _not_wanted(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault("episode_of_its_id", "an id is a digest of these values", needs="episode_facts")
-def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("episode_of_its_id", "an id is a digest of these values", needs="episode_facts")
+def _not_of_its_id(row: rule.Row, context: rule.CheckContext) -> str | None:
     facts = (context.episode_facts or {}).get(row["episode_id"], {})
     wrong = next((column for column, value in facts.items() if row[column] != value), None)
     return (
@@ -71,10 +54,10 @@ def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault(
+@rule.no_fault(
     "episode_contained", "a run consists of the episodes that it lists", needs="contained_episodes"
 )
-def _not_contained(row: Row, context: CheckContext) -> str | None:
+def _not_contained(row: rule.Row, context: rule.CheckContext) -> str | None:
     listed = (context.contained_episodes or {}).get(row["episode_id"])
     if listed is None:
         return "run_episodes does not list this episode"
@@ -83,8 +66,8 @@ def _not_contained(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("started_before_finished", "durations are differences of these times")
-def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("started_before_finished", "durations are differences of these times")
+def _ends_before_it_starts(row: rule.Row, context: rule.CheckContext) -> str | None:
     try:
         backwards = datetime.fromisoformat(row["started_at"]) > datetime.fromisoformat(
             row["finished_at"]
@@ -94,8 +77,8 @@ def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
     return f"started {row['started_at']}, finished {row['finished_at']}" if backwards else None
 
 
-@no_fault("all_turns_answered", "a finished dialogue has all its turns", needs="dialog_rounds")
-def _answers_missing(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("all_turns_answered", "a finished dialogue has all its turns", needs="dialog_rounds")
+def _answers_missing(row: rule.Row, context: rule.CheckContext) -> str | None:
     if row["stop_reason"] != StopReason.FINISHED.value:
         return None
     rounds = (context.dialog_rounds or {}).get(row["row_digest"])
@@ -110,15 +93,15 @@ def _answers_missing(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault("finished_with_an_answer", "a finished dialogue has an answer")
-def _finished_without_answer(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("finished_with_an_answer", "a finished dialogue has an answer")
+def _finished_without_answer(row: rule.Row, context: rule.CheckContext) -> str | None:
     if row["stop_reason"] == StopReason.FINISHED.value and not row["n_answers"]:
         return "finished, but no turn has an answer"
     return None
 
 
-@no_fault("stop_explained", "readers of the table need the reason", blocking=False)
-def _no_reason(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("stop_explained", "readers of the table need the reason", blocking=False)
+def _no_reason(row: rule.Row, context: rule.CheckContext) -> str | None:
     if (
         row["stop_reason"] in (StopReason.SUBJECT_ERROR.value, StopReason.INFRA.value)
         and not row["error"]
@@ -127,7 +110,7 @@ def _no_reason(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def _served_models(rows: Sequence[Row]) -> str | None:
+def _served_models(rows: Sequence[rule.Row]) -> str | None:
     """Return the roles whose endpoint reported several model names, or None."""
     # Subject and simulated user may run on endpoints that report different model names.
     served: dict[str, set[str]] = {}
@@ -141,13 +124,15 @@ def _served_models(rows: Sequence[Row]) -> str | None:
     return "; ".join(changes) or None
 
 
-@no_fault("one_served_model", "an endpoint must serve one model throughout a run", blocking=False)
-def _several_served(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault(
+    "one_served_model", "an endpoint must serve one model throughout a run", blocking=False
+)
+def _several_served(row: rule.Row, context: rule.CheckContext) -> str | None:
     return _served_models(row["rows"])
 
 
-@no_fault("served_model_unchanged", "a run has one model", needs="check_served_model")
-def _served_model_changed(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("served_model_unchanged", "a run has one model", needs="check_served_model")
+def _served_model_changed(row: rule.Row, context: rule.CheckContext) -> str | None:
     changes = _served_models(row["rows"])
     return changes and (
         f"{changes}: the model changed during the run. Set another revision to start a new "
@@ -191,8 +176,8 @@ def _messages(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
-@no_fault("user_before_assistant", "an answer needs a question")
-def _answer_before_question(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("user_before_assistant", "an answer needs a question")
+def _answer_before_question(row: rule.Row, context: rule.CheckContext) -> str | None:
     user_turns: set[int] = set()
     for step in row["messages"]:
         if step["role"] == Role.USER.value:
@@ -202,13 +187,13 @@ def _answer_before_question(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("turn_and_role_once", "a turn has one answer, and one verdict")
-def _role_repeated(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("turn_and_role_once", "a turn has one answer, and one verdict")
+def _role_repeated(row: rule.Row, context: rule.CheckContext) -> str | None:
     return repeated_role(row["messages"])
 
 
-@no_fault("steps_before_their_message", "the message is the last step of a turn")
-def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("steps_before_their_message", "the message is the last step of a turn")
+def _step_out_of_place(row: rule.Row, context: rule.CheckContext) -> str | None:
     last, asks = 0, True
     for step in row["steps"]:
         if step["role"] == Role.SYSTEM.value:
@@ -225,8 +210,8 @@ def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("observation_of_a_call", "a tool result answers one call of its turn")
-def _observation_without_call(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("observation_of_a_call", "a tool result answers one call of its turn")
+def _observation_without_call(row: rule.Row, context: rule.CheckContext) -> str | None:
     open_calls: set[str] = set()
     for step in row["steps"]:
         if step["kind"] == StepKind.MESSAGE.value:
@@ -242,8 +227,8 @@ def _observation_without_call(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("calls_observed", "a model continues only after the result of its tool call")
-def _call_without_observation(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("calls_observed", "a model continues only after the result of its tool call")
+def _call_without_observation(row: rule.Row, context: rule.CheckContext) -> str | None:
     open_calls: set[str] = set()
     for step in row["steps"]:
         if step["kind"] == StepKind.MESSAGE.value and open_calls:
@@ -256,8 +241,8 @@ def _call_without_observation(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls")
-def _negative_count(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls")
+def _negative_count(row: rule.Row, context: rule.CheckContext) -> str | None:
     for step in row["steps"]:
         for name in _COUNTS:
             if step[name] is not None and not step[name] >= 0:
@@ -275,37 +260,37 @@ _STEP_RULES = (
 )
 
 
-EPISODES = Suite(
+EPISODES = rule.Suite(
     "episodes",
     (
-        FrameRules(
+        rule.FrameRules(
             "one row per episode",
             ("episode_id", "problem_id", "sample"),
             _rows,
             (
-                not_empty("episodes_took_place", "a run without episodes has no result"),
-                present(
+                rule.not_empty("episodes_took_place", "a run without episodes has no result"),
+                rule.present(
                     "episode_id_present",
                     "steps, verdicts and scores refer to this id",
                     "episode_id",
                 ),
-                matches(
+                rule.matches(
                     "episode_id_format", "an episode id is a content digest", "episode_id", DIGEST
                 ),
-                unique(
+                rule.unique(
                     "episode_id_unique",
                     "a final episode counts once in every mean",
                     "final_episode_id",
                 ),
-                one_of(
+                rule.one_of(
                     "stop_reason_known",
                     "the stop reason says whether the episode is final or pending",
                     "stop_reason",
                     [r.value for r in StopReason],
                 ),
-                at_least("sample_from_zero", "samples are numbered from 0", "sample", 0),
-                at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
-                of_run("episode_of_run"),
+                rule.at_least("sample_from_zero", "samples are numbered from 0", "sample", 0),
+                rule.at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
+                rule.of_run("episode_of_run"),
                 _not_wanted,
                 _not_of_its_id,
                 _not_contained,
@@ -317,7 +302,7 @@ EPISODES = Suite(
                 _no_reason,
             ),
         ),
-        each_present(
+        rule.each_present(
             "one row per wanted episode",
             ("episode_id",),
             lambda context: ((name,) for name in sorted(context.wanted_episodes or ())),
@@ -327,7 +312,7 @@ EPISODES = Suite(
             blocking=False,
             needs="wanted_episodes",
         ),
-        each_present(
+        rule.each_present(
             "one row per listed episode",
             ("episode_id",),
             lambda context: ((name,) for name in sorted(context.contained_episodes or ())),
@@ -336,11 +321,13 @@ EPISODES = Suite(
             "run_episodes lists this episode, but the run has no such episode",
             needs="contained_episodes",
         ),
-        whole_table(
+        rule.whole_table(
             _rows,
-            one_value("one_model", "a run has one model", "model"),
-            one_value("one_setting", "a run has one setting", "setting"),
-            one_value("one_dataset_version", "a run has one dataset version", "dataset_version"),
+            rule.one_value("one_model", "a run has one model", "model"),
+            rule.one_value("one_setting", "a run has one setting", "setting"),
+            rule.one_value(
+                "one_dataset_version", "a run has one dataset version", "dataset_version"
+            ),
             _several_served,
             _served_model_changed,
         ),

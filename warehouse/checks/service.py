@@ -91,9 +91,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _main() -> None:
     from warehouse.checks import warm
 
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # A terminal sends Ctrl-C to all processes; the driver decides.
+    # A terminal sends Ctrl-C to all processes; the driver decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Prints of libraries must not reach the answers.
     gc.disable()  # Collections take a fifth of the import, and free nothing.

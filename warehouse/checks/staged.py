@@ -12,29 +12,12 @@ import pyarrow as pa
 from schemas.content_id import ID_LENGTH
 from schemas.dialog import Role
 from schemas.problem import BASE_INSTRUCTION
-from warehouse.checks.rule import (
-    CheckContext,
-    FrameRules,
-    Row,
-    Rule,
-    Suite,
-    at_least,
-    each_present,
-    matches,
-    no_fault,
-    not_empty,
-    of_run,
-    one_value,
-    plain_rows,
-    present,
-    unique,
-    whole_table,
-)
+from warehouse.checks import rule
 
 DIGEST = f"^[0-9a-f]{{{ID_LENGTH}}}$"
 _ROLES = frozenset(role.value for role in Role if role is not Role.TOOL)
 
-_plain_rows = plain_rows(
+_plain_rows = rule.plain_rows(
     "benchmark",
     "dataset_version",
     "dialog_id",
@@ -47,18 +30,18 @@ _plain_rows = plain_rows(
 )
 
 
-def _dialogs(data: pa.Table, context: CheckContext) -> list[Row]:
+def _dialogs(data: pa.Table, context: rule.CheckContext) -> list[rule.Row]:
     return [
         {**row, "messages": [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]}
         for row in _plain_rows(data, context)
     ]
 
 
-def consecutive_turns(name: str, why: str) -> Rule:
+def consecutive_turns(name: str, why: str) -> rule.Rule:
     """Return a rule: the messages' turns are numbered consecutively from 1."""
 
-    @no_fault(name, why)
-    def misnumbered(row: Row, context: CheckContext) -> str | None:
+    @rule.no_fault(name, why)
+    def misnumbered(row: rule.Row, context: rule.CheckContext) -> str | None:
         last = 0
         for message in row["messages"]:
             if message["turn"] not in (last, last + 1) or message["turn"] < 1:
@@ -80,14 +63,14 @@ def repeated_role(messages: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-@no_fault("roles_known", "a dialogue has only the roles system, user and assistant")
-def _unknown_role(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("roles_known", "a dialogue has only the roles system, user and assistant")
+def _unknown_role(row: rule.Row, context: rule.CheckContext) -> str | None:
     unknown = sorted({turn["role"] for turn in row["turns"]} - _ROLES)
     return f"unknown role {unknown[0]!r}" if unknown else None
 
 
-@no_fault("user_and_assistant_alternate", "each user turn has one answer")
-def _not_alternating(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("user_and_assistant_alternate", "each user turn has one answer")
+def _not_alternating(row: rule.Row, context: rule.CheckContext) -> str | None:
     messages = row["messages"]
     if any(
         turn["role"] == Role.SYSTEM.value
@@ -103,23 +86,23 @@ def _not_alternating(row: Row, context: CheckContext) -> str | None:
     return repeated_role(messages)
 
 
-@no_fault("first_user_turn_present", "the first request to the model contains user turn 1")
-def _no_first_question(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("first_user_turn_present", "the first request to the model contains user turn 1")
+def _no_first_question(row: rule.Row, context: rule.CheckContext) -> str | None:
     first = next(iter(row["messages"]), None)
     if first is None or first["role"] != Role.USER.value or first["turn"] != 1:
         return "the dialogue does not start with user turn 1"
     return None if (first["content"] or "").strip() else "user turn 1 is blank"
 
 
-@no_fault("no_blank_turn", "staging left a message blank; an answer still to be given is null")
-def _blank_turn(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("no_blank_turn", "staging left a message blank; an answer still to be given is null")
+def _blank_turn(row: rule.Row, context: rule.CheckContext) -> str | None:
     texts = (turn for turn in row["turns"] if turn["content"] is not None and not turn["do_eval"])
     blank = next((turn for turn in texts if not turn["content"].strip()), None)
     return f"turn {blank['turn']}: the message of role {blank['role']} is blank" if blank else None
 
 
-@no_fault("something_to_answer", "a dialog without model answers measures nothing")
-def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("something_to_answer", "a dialog without model answers measures nothing")
+def _nothing_to_answer(row: rule.Row, context: rule.CheckContext) -> str | None:
     answers = {turn["turn"]: turn for turn in row["turns"] if turn["role"] == Role.ASSISTANT.value}
     user_turns = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
     is_scripted = all(
@@ -133,10 +116,10 @@ def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault(
+@rule.no_fault(
     "context_staged", "the dialog starts with the turns of its context", needs="context_turns"
 )
-def _no_context(row: Row, context: CheckContext) -> str | None:
+def _no_context(row: rule.Row, context: rule.CheckContext) -> str | None:
     if row["context_id"] is None:
         return (
             f"context_turns is {row['context_turns']}, but there is no context"
@@ -153,10 +136,10 @@ def _no_context(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault(
+@rule.no_fault(
     "dialog_has_problem", "the tests of a dialog are those of its problem", needs="problem_digests"
 )
-def _no_problem(row: Row, context: CheckContext) -> str | None:
+def _no_problem(row: rule.Row, context: rule.CheckContext) -> str | None:
     digests = context.problem_digests or {}
     if row["problem_id"] not in digests:
         return f"problem {row['problem_id']!r} was not staged"
@@ -165,32 +148,32 @@ def _no_problem(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-DIALOGS = Suite(
+DIALOGS = rule.Suite(
     "dialogs",
     (
-        FrameRules(
+        rule.FrameRules(
             "one row per dialog",
             ("dialog_id",),
             _dialogs,
             (
-                not_empty("dialogs_staged", "a source that yields no row is faulty"),
-                present(
+                rule.not_empty("dialogs_staged", "a source that yields no row is faulty"),
+                rule.present(
                     "dialog_id_present", "episodes refer to their dialog by this id", "dialog_id"
                 ),
-                matches("dialog_id_not_blank", "an id cannot be blank", "dialog_id", r"\S"),
-                unique(
+                rule.matches("dialog_id_not_blank", "an id cannot be blank", "dialog_id", r"\S"),
+                rule.unique(
                     "dialog_id_unique",
                     "two dialogs with one id would share scores",
                     "dataset_version",
                     "dialog_id",
                 ),
-                matches(
+                rule.matches(
                     "row_digest_format",
                     "every episode id is computed from the row digest",
                     "row_digest",
                     DIGEST,
                 ),
-                of_run("dialog_of_benchmark", "tables are partitioned by benchmark"),
+                rule.of_run("dialog_of_benchmark", "tables are partitioned by benchmark"),
                 _unknown_role,
                 consecutive_turns(
                     "turns_numbered_from_one", "turn n of scores is turn n of the dialog"
@@ -203,7 +186,7 @@ DIALOGS = Suite(
                 _no_problem,
             ),
         ),
-        each_present(
+        rule.each_present(
             "one row per staged problem",
             ("problem_id",),
             lambda context: ((problem,) for problem in context.problem_digests or {}),
@@ -212,9 +195,9 @@ DIALOGS = Suite(
             "the problem has no dialog, so no denominator would count it",
             needs="problem_digests",
         ),
-        whole_table(
+        rule.whole_table(
             _dialogs,
-            one_value(
+            rule.one_value(
                 "one_dataset_version", "a mean covers a single dataset version", "dataset_version"
             ),
         ),
@@ -223,7 +206,7 @@ DIALOGS = Suite(
 )
 
 
-_problems = plain_rows(
+_problems = rule.plain_rows(
     "benchmark",
     "dataset_version",
     "problem_id",
@@ -237,23 +220,23 @@ _problems = plain_rows(
 )
 
 
-@no_fault("base_instruction_first", "turn 1 of every dialog is this instruction")
-def _base_not_first(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("base_instruction_first", "turn 1 of every dialog is this instruction")
+def _base_not_first(row: rule.Row, context: rule.CheckContext) -> str | None:
     ids = [instruction["instruction_id"] for instruction in row["instructions"]]
     if not ids or ids[0] != BASE_INSTRUCTION:
         return f"instruction 1 is {ids[0] if ids else None!r}, expected {BASE_INSTRUCTION!r}"
     return None
 
 
-@no_fault("instruction_ids_unique", "verdicts are keyed by instruction")
-def _instruction_twice(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("instruction_ids_unique", "verdicts are keyed by instruction")
+def _instruction_twice(row: rule.Row, context: rule.CheckContext) -> str | None:
     ids = [instruction["instruction_id"] for instruction in row["instructions"]]
     twice = sorted({i for i in ids if ids.count(i) > 1})
     return f"instruction {twice[0]!r} occurs {ids.count(twice[0])} times" if twice else None
 
 
-@no_fault("tests_not_empty", "every program passes an empty test")
-def _no_tests(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("tests_not_empty", "every program passes an empty test")
+def _no_tests(row: rule.Row, context: rule.CheckContext) -> str | None:
     for instruction in row["instructions"]:
         tests = instruction["suite"]["tests"]
         if not tests or not all(test.strip() for test in tests):
@@ -264,19 +247,19 @@ def _no_tests(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("prompt_not_blank", "the prompt is the text of turn 1")
-def _blank_prompt(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("prompt_not_blank", "the prompt is the text of turn 1")
+def _blank_prompt(row: rule.Row, context: rule.CheckContext) -> str | None:
     return None if (row["prompt"] or "").strip() else "the prompt is blank"
 
 
-@no_fault("instruction_text_not_blank", "each turn is one instruction", blocking=False)
-def _blank_instruction(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("instruction_text_not_blank", "each turn is one instruction", blocking=False)
+def _blank_instruction(row: rule.Row, context: rule.CheckContext) -> str | None:
     blank = [i["instruction_id"] for i in row["instructions"] if not (i["text"] or "").strip()]
     return f"instruction {blank[0]!r} has no text" if blank else None
 
 
-@no_fault("reference_code_present", "gold answers verify the tests", blocking=False)
-def _no_reference(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("reference_code_present", "gold answers verify the tests", blocking=False)
+def _no_reference(row: rule.Row, context: rule.CheckContext) -> str | None:
     return (
         None
         if (row["reference_code"] or "").strip()
@@ -284,10 +267,10 @@ def _no_reference(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault(
+@rule.no_fault(
     "input_rows_accounted_for", "every raw row is either staged or quarantined", needs="n_input"
 )
-def _rows_lost(row: Row, context: CheckContext) -> str | None:
+def _rows_lost(row: rule.Row, context: rule.CheckContext) -> str | None:
     staged, quarantined, read = len(row["rows"]), context.n_quarantined, context.n_input
     return (
         None
@@ -296,37 +279,39 @@ def _rows_lost(row: Row, context: CheckContext) -> str | None:
     )
 
 
-PROBLEMS = Suite(
+PROBLEMS = rule.Suite(
     "problems",
     (
-        FrameRules(
+        rule.FrameRules(
             "one row per problem",
             ("problem_id", "source_file", "source_line"),
             _problems,
             (
-                not_empty("problems_staged", "a source that yields no row is faulty"),
-                present(
+                rule.not_empty("problems_staged", "a source that yields no row is faulty"),
+                rule.present(
                     "problem_id_present",
                     "recordings and verdicts refer to their problem by this id",
                     "problem_id",
                 ),
-                matches("problem_id_not_blank", "an id cannot be blank", "problem_id", r"\S"),
-                unique(
+                rule.matches("problem_id_not_blank", "an id cannot be blank", "problem_id", r"\S"),
+                rule.unique(
                     "problem_id_unique",
                     "two problems with one id would share answers",
                     "dataset_version",
                     "problem_id",
                 ),
-                present("level_present", "results are grouped by level", "level"),
-                matches("level_not_blank", "results are grouped by level", "level", r"\S"),
-                matches(
+                rule.present("level_present", "results are grouped by level", "level"),
+                rule.matches("level_not_blank", "results are grouped by level", "level", r"\S"),
+                rule.matches(
                     "row_digest_format",
                     "every episode id is computed from the row digest",
                     "row_digest",
                     DIGEST,
                 ),
-                at_least("source_line_from_one", "the line locates the raw row", "source_line", 1),
-                of_run("problem_of_benchmark", "tables are partitioned by benchmark"),
+                rule.at_least(
+                    "source_line_from_one", "the line locates the raw row", "source_line", 1
+                ),
+                rule.of_run("problem_of_benchmark", "tables are partitioned by benchmark"),
                 _base_not_first,
                 _instruction_twice,
                 _no_tests,
@@ -335,9 +320,9 @@ PROBLEMS = Suite(
                 _no_reference,
             ),
         ),
-        whole_table(
+        rule.whole_table(
             _problems,
-            one_value(
+            rule.one_value(
                 "one_dataset_version", "a mean covers a single dataset version", "dataset_version"
             ),
             _rows_lost,

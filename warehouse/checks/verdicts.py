@@ -11,30 +11,10 @@ import math
 
 from schemas.audit import AuditOutcome
 from schemas.verdict import FailureReason, Outcome
-from warehouse.checks.rule import (
-    CheckContext,
-    FrameRules,
-    Row,
-    Suite,
-    at_least,
-    each_present,
-    expected,
-    few_faults,
-    no_fault,
-    not_empty,
-    of_its_episode,
-    of_run,
-    one_of,
-    one_value,
-    plain_rows,
-    present,
-    turn_exists,
-    unique,
-    whole_table,
-)
+from warehouse.checks import rule
 
 _KEY = ("episode_id", "turn", "instruction_id")
-_verdicts = plain_rows(
+_verdicts = rule.plain_rows(
     *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
     "outcome",
     "reason",
@@ -47,21 +27,23 @@ _MISSING = tuple(reason.value for reason in FailureReason if reason not in _SCOR
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 
-@no_fault("duration_not_negative", "a duration cannot be negative")
-def _not_a_duration(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("duration_not_negative", "a duration cannot be negative")
+def _not_a_duration(row: rule.Row, context: rule.CheckContext) -> str | None:
     took = row["duration_s"]
     return None if took is None or 0 <= took < math.inf else f"duration_s is {took}"
 
 
-@no_fault("duration_within_limit", "the sandbox must enforce its time limit", needs="wall_limit_s")
-def _too_long(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault(
+    "duration_within_limit", "the sandbox must enforce its time limit", needs="wall_limit_s"
+)
+def _too_long(row: rule.Row, context: rule.CheckContext) -> str | None:
     limit = (context.wall_limit_s or 0.0) + context.wall_slack_s
     took = row["duration_s"]
     return None if took is None or took <= limit else f"{took:.1f} s, limit {limit:.1f} s"
 
 
-@no_fault("verdict_id_iff_run", "a verdict id belongs to a program that ran")
-def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("verdict_id_iff_run", "a verdict id belongs to a program that ran")
+def _id_and_outcome_disagree(row: rule.Row, context: rule.CheckContext) -> str | None:
     if row["outcome"] == Outcome.ERROR.value and row["verdict_id"] is not None:
         return "there is no answer to run, but a verdict id"
     if row["outcome"] == Outcome.UNSCORED.value and row["reason"] not in _MISSING:
@@ -75,8 +57,8 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-@no_fault("not_all_infra", "a run whose programs all failed to start measures nothing")
-def _all_infra(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("not_all_infra", "a run whose programs all failed to start measures nothing")
+def _all_infra(row: rule.Row, context: rule.CheckContext) -> str | None:
     """Return a fault if programs ran (have a verdict id) and none has an outcome, else None."""
     tried = [r["outcome"] for r in row["rows"] if r["verdict_id"] is not None]
     return (
@@ -86,8 +68,8 @@ def _all_infra(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault("equal_programs_agree", "equal programs must have equal outcomes", blocking=False)
-def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("equal_programs_agree", "equal programs must have equal outcomes", blocking=False)
+def _equal_programs_differ(row: rule.Row, context: rule.CheckContext) -> str | None:
     outcomes_by_id: dict[str, set[str]] = {}
     for r in row["rows"]:
         if r["verdict_id"] is not None and r["outcome"] in (
@@ -103,34 +85,36 @@ def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
     )
 
 
-TEST_VERDICTS = Suite(
+TEST_VERDICTS = rule.Suite(
     "test_verdicts",
     (
-        FrameRules(
+        rule.FrameRules(
             "one row per episode, turn and instruction",
             _KEY,
             _verdicts,
             (
-                not_empty("verdicts_present", "a run without verdicts has no result"),
-                present(
+                rule.not_empty("verdicts_present", "a run without verdicts has no result"),
+                rule.present(
                     "episode_id_present",
                     "a verdict refers to an answer of an episode",
                     "episode_id",
                 ),
-                present(
+                rule.present(
                     "instruction_id_present",
                     "a verdict refers to the tests of an instruction",
                     "instruction_id",
                 ),
-                one_of("outcome_known", "no other outcome is defined", "outcome", list(Outcome)),
-                unique("verdict_unique", "a verdict counts once", *_KEY),
-                at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
+                rule.one_of(
+                    "outcome_known", "no other outcome is defined", "outcome", list(Outcome)
+                ),
+                rule.unique("verdict_unique", "a verdict counts once", *_KEY),
+                rule.at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
                 _not_a_duration,
                 _too_long,
-                of_run("verdict_of_run"),
-                turn_exists("a verdict refers to an answer"),
-                of_its_episode("results are joined by problem"),
-                expected(
+                rule.of_run("verdict_of_run"),
+                rule.turn_exists("a verdict refers to an answer"),
+                rule.of_its_episode("results are joined by problem"),
+                rule.expected(
                     "verdict_expected",
                     "only expected tests are run",
                     _KEY,
@@ -140,7 +124,7 @@ TEST_VERDICTS = Suite(
                 _id_and_outcome_disagree,
             ),
         ),
-        each_present(
+        rule.each_present(
             "one row per verdict due",
             _KEY,
             lambda context: sorted(context.expected_verdicts or ()),
@@ -149,18 +133,18 @@ TEST_VERDICTS = Suite(
             "expected, but missing: the denominator would not count it",
             needs="expected_verdicts",
         ),
-        whole_table(
+        rule.whole_table(
             _verdicts,
             _all_infra,
-            few_faults(
+            rule.few_faults(
                 "infra_share",
                 "infra verdicts are pending again",
                 "verdicts are infra",
                 lambda row: row["outcome"] == Outcome.INFRA.value,
             ),
             _equal_programs_differ,
-            one_value("one_run", "all shards belong to one run", "run_id"),
-            one_value(
+            rule.one_value("one_run", "all shards belong to one run", "run_id"),
+            rule.one_value(
                 "one_sandbox",
                 "all programs of a run use the same isolation",
                 "sandbox",
@@ -171,14 +155,14 @@ TEST_VERDICTS = Suite(
 )
 
 
-_audits = plain_rows(
+_audits = rule.plain_rows(
     *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
     *("verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
 )
 
 
-@no_fault("audit_expected", "only sampled passes are audited", needs="expected_audits")
-def _not_expected(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("audit_expected", "only sampled passes are audited", needs="expected_audits")
+def _not_expected(row: rule.Row, context: rule.CheckContext) -> str | None:
     key = row["episode_id"], row["turn"], row["instruction_id"]
     expected_id = (context.expected_audits or {}).get(key)
     if expected_id is None:
@@ -190,8 +174,8 @@ def _not_expected(row: Row, context: CheckContext) -> str | None:
     )
 
 
-@no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed")
-def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
+@rule.no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed")
+def _outcome_without_ground(row: rule.Row, context: rule.CheckContext) -> str | None:
     """Return the fault of an outcome `forged` or `suspected` without a fitting decoy, or None."""
     if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
         return None
@@ -200,33 +184,37 @@ def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
     return None if row["n_decoys"] else f"{row['outcome']}, but no decoy was run"
 
 
-FORGERY_AUDIT = Suite(
+FORGERY_AUDIT = rule.Suite(
     "forgery_audit",
     (
-        FrameRules(
+        rule.FrameRules(
             "one row per audited pass",
             _KEY,
             _audits,
             (
-                present("verdict_id_present", "only programs that ran are audited", "verdict_id"),
-                one_of(
+                rule.present(
+                    "verdict_id_present", "only programs that ran are audited", "verdict_id"
+                ),
+                rule.one_of(
                     "outcome_known",
                     "no other outcome is defined",
                     "outcome",
                     list(AuditOutcome),
                 ),
-                unique("audit_unique", "each pass is audited once", *_KEY),
-                at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
-                at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
-                at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
-                at_least("duration_not_negative", "a duration cannot be negative", "duration_s", 0),
-                of_run("audit_of_run"),
-                of_its_episode("results are joined by problem"),
+                rule.unique("audit_unique", "each pass is audited once", *_KEY),
+                rule.at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
+                rule.at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
+                rule.at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
+                rule.at_least(
+                    "duration_not_negative", "a duration cannot be negative", "duration_s", 0
+                ),
+                rule.of_run("audit_of_run"),
+                rule.of_its_episode("results are joined by problem"),
                 _not_expected,
                 _outcome_without_ground,
             ),
         ),
-        each_present(
+        rule.each_present(
             "one row per drawn pass",
             _KEY,
             lambda context: sorted(context.expected_audits or ()),

@@ -248,9 +248,8 @@ def _checked(
 
 def _mean(differences: np.ndarray) -> float:
     scored = differences[~np.isnan(differences)]
-    return round(
-        math.fsum(scored) / len(scored), 12
-    )  # Thirds that cancel are a tie, not 1e-17 better.
+    # Thirds that cancel are a tie, not 1e-17 better.
+    return round(math.fsum(scored) / len(scored), 12)
 
 
 def _game(values: np.ndarray, strata: np.ndarray, alpha: float) -> _Game:

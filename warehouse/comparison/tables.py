@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
 from warehouse.comparison.paired import Paired
-from warehouse.comparison.pairs import (
-    Comparisons,
-    Directions,
-    Row,
-    pair_of,
-)
+from warehouse.comparison.pairs import Comparisons, Directions, Row, pair_of
 from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, read_runs, runs_named
 from warehouse.connect import fetch_rows, identifier
 
