@@ -24,10 +24,7 @@ from tasks.planning.request import EvaluationRequest
 
 
 def evaluate_model(
-    session: Session,
-    request: EvaluationRequest,
-    run: QueuedRun | None = None,
-    number: int = 0,
+    session: Session, request: EvaluationRequest, run: QueuedRun | None = None, number: int = 0
 ) -> RunReport:
     """Evaluate a model on a setting in a flow run of its own, and return the run's report.
 

@@ -292,10 +292,7 @@ def object_store(url: str) -> ObjectPath:
     bucket = place._pure.parts[0]
     try:
         # Keys that may read only the prefix cannot list the bucket.
-        with (
-            ObjectPath(fs, bucket)._request(),
-            suppress(PermissionError),
-        ):
+        with ObjectPath(fs, bucket)._request(), suppress(PermissionError):
             fs.ls(bucket)
     except FileNotFoundError:
         if scheme != "memory":

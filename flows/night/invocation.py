@@ -159,12 +159,7 @@ def _remove_leftovers(home: Home) -> None:
 
 
 def _preflight(
-    home: Home,
-    plans: Sequence[RunPlan],
-    board: Board,
-    budget: Budget | None,
-    *,
-    with_canary: bool,
+    home: Home, plans: Sequence[RunPlan], board: Board, budget: Budget | None, *, with_canary: bool
 ) -> list[str]:
     """Fail before the server and the cluster start, and return the ids of the checked runs."""
     if budget is not None:

@@ -276,8 +276,7 @@ class ModelServers:
             needed = self._queue.needed.get(plan.run_id, set())
             needed.intersection_update((*used, *later))
         self._drop(
-            plan.run_id,
-            [model.identity for model in plan.models if model.identity not in used],
+            plan.run_id, [model.identity for model in plan.models if model.identity not in used]
         )
 
     def leave(self, run_id: str) -> None:

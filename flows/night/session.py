@@ -385,8 +385,5 @@ def open_session(
     datasets: DatasetCache | None = None,
 ) -> Iterator[Session]:
     """Yield a session, and end its services at the end of the block. A signal ends them in time."""
-    with (
-        terminated_in_time(),
-        Session(home, board, secret_names, plans, datasets) as session,
-    ):
+    with terminated_in_time(), Session(home, board, secret_names, plans, datasets) as session:
         yield session

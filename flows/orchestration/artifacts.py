@@ -91,11 +91,7 @@ def show_results(
         )
         if compared:
             text = "\n\n".join(
-                (
-                    comparison_markdown(compared),
-                    LEGEND,
-                    "\n".join(_pair_links(compared, site_url)),
-                )
+                (comparison_markdown(compared), LEGEND, "\n".join(_pair_links(compared, site_url)))
             ).rstrip()
             create_markdown_artifact(
                 text,

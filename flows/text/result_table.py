@@ -168,10 +168,7 @@ def piped_width() -> int:
 
 
 def fitted_widths(
-    heads: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    numeric: Sequence[bool],
-    room: int,
+    heads: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
 ) -> list[int] | None:
     """Return column widths with which the table fits, or None if it cannot fit.
 

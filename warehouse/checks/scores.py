@@ -188,10 +188,7 @@ SCORES = rule.Suite(
             needs="due_scores",
         ),
         rule.FrameRules(
-            "one row per implication between two metrics",
-            _SCORE,
-            _implied,
-            (_contradicted,),
+            "one row per implication between two metrics", _SCORE, _implied, (_contradicted,)
         ),
         rule.whole_table(
             _scores,

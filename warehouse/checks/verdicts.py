@@ -196,10 +196,7 @@ FORGERY_AUDIT = rule.Suite(
                     "verdict_id_present", "only programs that ran are audited", "verdict_id"
                 ),
                 rule.one_of(
-                    "outcome_known",
-                    "no other outcome is defined",
-                    "outcome",
-                    list(AuditOutcome),
+                    "outcome_known", "no other outcome is defined", "outcome", list(AuditOutcome)
                 ),
                 rule.unique("audit_unique", "each pass is audited once", *_KEY),
                 rule.at_least("turn_from_one", "turns are numbered from 1", "turn", 1),

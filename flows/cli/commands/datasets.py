@@ -49,9 +49,7 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
         return
     for benchmark, ours in groupby(records, key=itemgetter("benchmark")):
         print_rows(
-            f"Public datasets of {benchmark}",
-            COLUMNS,
-            [dataset_row(record) for record in ours],
+            f"Public datasets of {benchmark}", COLUMNS, [dataset_row(record) for record in ours]
         )
     print(
         "`parley data get NAME` downloads a dataset. `parley data show NAME` prints its details,"
@@ -67,8 +65,7 @@ def show(
     routes: Annotated[
         bool,
         typer.Option(
-            "--routes",
-            help="Print how each row is graded: project, versions, Python, test runner.",
+            "--routes", help="Print how each row is graded: project, versions, Python, test runner."
         ),
     ] = False,
     json_output: Json = False,

@@ -33,8 +33,7 @@ def nightly(
     backfill: Annotated[
         bool,
         typer.Option(
-            "--backfill",
-            help="Evaluate every checkpoint with pending work, and ignore `at_most`.",
+            "--backfill", help="Evaluate every checkpoint with pending work, and ignore `at_most`."
         ),
     ] = False,
     fail_on: FailOn = None,
@@ -93,10 +92,7 @@ def demo(
     evaluate(find_home(), demo_requests(benchmark), json_output, next_steps=True)
 
 
-def checkpoints(
-    config: ConfigFile = Path("nightly.yaml"),
-    json_output: JsonRows = False,
-) -> None:
+def checkpoints(config: ConfigFile = Path("nightly.yaml"), json_output: JsonRows = False) -> None:
     """List checkpoints with pending evaluations and estimated cost.
 
     Reads the `sources` of a night's configuration. The newest checkpoint comes first; a checkpoint

@@ -33,8 +33,7 @@ def sample_scores(
             yield (
                 metric,
                 make_score(
-                    value=sum(values) / len(values),
-                    metadata={"values": details, "n": len(values)},
+                    value=sum(values) / len(values), metadata={"values": details, "n": len(values)}
                 ),
             )
     if tests:

@@ -73,7 +73,4 @@ class StoredRun:
 
     @property
     def _dataset_keys(self) -> dict[str, str]:
-        return {
-            "benchmark": self.record.benchmark,
-            "dataset_version": self.record.dataset_version,
-        }
+        return {"benchmark": self.record.benchmark, "dataset_version": self.record.dataset_version}

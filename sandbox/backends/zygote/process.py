@@ -46,17 +46,7 @@ _CAPABILITIES = (
 _TO_MAP_A_USER = "CAP_SETFCAP"
 """Capability that the kernel requires before a process may map root into a new user namespace."""
 ALWAYS_LOADED = (
-    *(
-        "abc",
-        "ast",
-        "bisect",
-        "collections",
-        "copy",
-        "datetime",
-        "enum",
-        "functools",
-        "heapq",
-    ),
+    *("abc", "ast", "bisect", "collections", "copy", "datetime", "enum", "functools", "heapq"),
     *(
         "inspect",
         "io",
