@@ -12,9 +12,8 @@ from pydantic import BaseModel
 from schemas.audit import ForgeryAudit
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
-from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import QualityCheck, utc_now
-from schemas.lake.rows import to_arrow
+from schemas.lake.rows import PackedRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS

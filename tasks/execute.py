@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
-from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import PackedRows
 from tasks.driver.execution import (
     existing_groups,
     item_of,

@@ -10,9 +10,8 @@ import pyarrow as pa
 from prefect import task
 
 from schemas.content_id import rows_id
-from schemas.episode import Episode
-from schemas.lake.packed_rows import PackedRows
-from schemas.score import Score
+from schemas.episode import Episode, Score
+from schemas.lake.rows import PackedRows
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.cache_policy import OPTIONS

@@ -13,11 +13,10 @@ from flows.night.session import Session
 from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.inner_flows import unlooked
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.errors import BudgetSpent
-from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
-from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import AuditStage, audited_passes, drawn_programs
 from tasks.cache_policy import run_stage_task

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from schemas.audit import ForgeryAudit
 from schemas.dialog import Context, Dialog
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.lake.records import (
     Checkpoint,
     ModelRecord,
@@ -32,7 +32,6 @@ from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Embedding, Float32
-from schemas.score import Score
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, Rating, TestVerdict
 
 NAME_KEY, VERSION_KEY = b"parley.table", b"parley.version"

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.dialog import Dialog, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason, reason_of
 from schemas.errors import UnknownName
 from schemas.problem import Problem
 from schemas.run import Limits, RunSpec
-from schemas.score import Score, UnscoredReason, reason_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.advanced import Construction, Judging, Play, Recordings, Resources, Results
 from tasks.benchmarks.program_runs import Programs as Programs

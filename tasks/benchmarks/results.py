@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from schemas.dialog import Dialog, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.problem import Problem
 from schemas.run import RunSpec
-from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows

@@ -38,7 +38,7 @@ from tasks.benchmarks.raw_rows import (
 from tasks.benchmarks.setting import Options
 
 if TYPE_CHECKING:
-    from schemas.lake.packed_rows import PackedRows
+    from schemas.lake.rows import PackedRows
 
 
 class GradeRoute(Frozen):
@@ -101,7 +101,7 @@ class Staged:
         n_input: int,
         contexts: tuple[Context, ...] = (),
     ) -> None:
-        from schemas.lake.packed_rows import PackedRows  # slow import
+        from schemas.lake.rows import PackedRows  # slow import
 
         object.__setattr__(self, "dialogs", PackedRows.of("dialogs", dialogs))
         object.__setattr__(self, "problems", PackedRows.of("problems", problems))
@@ -276,7 +276,7 @@ class Staging:
         self._benchmark, self._version = benchmark, dataset_version
         self._first_seen: dict[str, str] = {}
         self._n_input = self._n_lines = 0
-        from schemas.lake.packed_rows import PackedRows  # slow import
+        from schemas.lake.rows import PackedRows  # slow import
 
         self.problems = PackedRows[Problem]("problems")
         self.dialogs = PackedRows[Dialog]("dialogs")

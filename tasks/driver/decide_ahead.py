@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.lake.rows import from_arrow
-from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.execution import known_verdicts, shard_of, with_known_verdicts
 from tasks.driver.fan_out import ClusterResources, even_shards

@@ -10,11 +10,10 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
 from schemas.content_id import content_id
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, Score, StopReason, UnscoredReason
 from schemas.errors import ParleyError, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.ahead import Ahead

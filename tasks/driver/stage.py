@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from schemas.endpoint_profile import EndpointProfile
+from schemas.run import EndpointProfile
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.participants.models import join_profiles
 from tasks.planning.plan import RunPlan

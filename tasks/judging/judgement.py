@@ -11,9 +11,9 @@ from pydantic import Field, ValidationError
 from schemas.base import Frozen
 from schemas.content_id import canonical_json
 from schemas.dialog import Role
+from schemas.episode import UnscoredReason
 from schemas.errors import AnswerMissing
 from schemas.run import ModelIdentity, Sampling, judgement_id
-from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import (

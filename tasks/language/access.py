@@ -9,8 +9,7 @@ from typing import Generic, Self
 
 from typing_extensions import TypeVar
 
-from schemas.endpoint_profile import EndpointProfile
-from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
+from schemas.run import EmbedderIdentity, EndpointProfile, ModelEndpoint, ModelIdentity
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity
 from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import (
     ChatModel,

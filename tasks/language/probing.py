@@ -7,9 +7,8 @@ from typing import Any
 
 from schemas.base import Frozen
 from schemas.dialog import Role
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, ModelUnavailable
-from schemas.run import Sampling
+from schemas.run import EndpointProfile, Sampling
 from tasks.language.access import CallPolicy, ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.language.endpoints.faults import shortened

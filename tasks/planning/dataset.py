@@ -10,7 +10,7 @@ from sandbox.workspace.interface import image_of
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
-from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS

@@ -17,8 +17,8 @@ from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.errors import UnknownName
-from schemas.lake.packed_rows import KeyedRows
 from schemas.lake.records import RunRecord
+from schemas.lake.rows import KeyedRows
 from schemas.problem import Problem
 from schemas.run import EmbedderIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged

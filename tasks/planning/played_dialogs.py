@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from schemas.lake.packed_rows import PackedRows
-from schemas.lake.rows import column_of
+from schemas.lake.rows import PackedRows, column_of
 from schemas.problem import Problem
 from tasks.benchmarks.contract import Benchmark
 

@@ -10,11 +10,10 @@ from sandbox.registry import default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.content_id import text_digest
-from schemas.endpoint_profile import MessageForm
 from schemas.errors import ConfigError
 from schemas.night.decision import THRESHOLD, DecisionRule
 from schemas.outside.display import plain_line
-from schemas.run import Sampling
+from schemas.run import MessageForm, Sampling
 from tasks.benchmarks.registry import resolve_name
 from tasks.language.endpoints.answer_text import tag_names
 from tasks.language.endpoints.request_parts import check_headers, check_request_fields

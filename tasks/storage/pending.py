@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.episode import Episode, StopReason
-from schemas.lake.packed_rows import PackedRows
-from schemas.lake.rows import from_arrow
+from schemas.lake.rows import PackedRows, from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import RunSpec
 from tasks.storage.parquet_store import Lake, listing_again

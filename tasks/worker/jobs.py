@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from schemas.dialog import Dialog
-from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import Episode
 from schemas.problem import Problem
-from schemas.run import EmbedderIdentity, RunSpec, Sampling
+from schemas.run import EmbedderIdentity, EndpointProfile, RunSpec, Sampling
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.program_runs import TestRun
 from tasks.language.access import ModelAccess

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
+from schemas.run import EndpointProfile
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
+from schemas.run import EndpointProfile
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel

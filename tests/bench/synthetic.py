@@ -18,9 +18,9 @@ from pathlib import Path
 from sandbox.interface import Completed
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import Score, reason_of
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
-from schemas.score import Score, reason_of
 from tasks.benchmarks.codeif import BENCHMARK as CODEIF
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, ScoreRequest, Scores, Staged

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason
 from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import Limits
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import (
     About,

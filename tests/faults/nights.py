@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from schemas.episode import Episode, StopReason
-from schemas.lake.packed_rows import PackedRows
+from schemas.episode import Episode, Score, StopReason
 from schemas.lake.records import RunEpisode
-from schemas.score import Score
+from schemas.lake.rows import PackedRows
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
 from tasks.converse import Conversed, ConverseStage, context_for

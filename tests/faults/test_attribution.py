@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.episode import StopReason
-from schemas.score import UnscoredReason
+from schemas.episode import StopReason, UnscoredReason
 from schemas.verdict import Outcome
 from tests.faults.nights import (
     Night,

@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Le, MinLen
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from schemas.episode import Score, UnscoredReason
 from schemas.run import Float32
-from schemas.score import Score, UnscoredReason
 
 INT64 = 2**63
 MODELS: dict[type[BaseModel], Any] = {}

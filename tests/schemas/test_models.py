@@ -14,13 +14,14 @@ from schemas.episode import (
     Episode,
     ExecutionFeedback,
     FeedbackSetting,
+    Score,
     Step,
     StopReason,
+    UnscoredReason,
     VerbalFeedback,
 )
 from schemas.problem import Problem
 from schemas.run import ModelIdentity
-from schemas.score import Score, UnscoredReason
 from warehouse.sql_files import load_all
 
 

@@ -5,7 +5,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from schemas.lake.packed_rows import BATCH_ROWS, KeyedRows, PackedRows
+from schemas.lake.rows import BATCH_ROWS, KeyedRows, PackedRows
 from schemas.problem import QuarantinedRow
 
 N_ROWS = 2 * BATCH_ROWS + 7

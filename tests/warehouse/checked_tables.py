@@ -12,11 +12,10 @@ import pyarrow as pa
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, Step, StopReason
+from schemas.episode import Episode, Score, Step, StopReason, UnscoredReason
 from schemas.lake.rows import to_arrow
 from schemas.lake.tables import TABLES
 from schemas.problem import Instruction, Problem, TestSuite
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from warehouse.checks import CheckContext, Implication, problem_digests
 

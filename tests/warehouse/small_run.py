@@ -10,12 +10,11 @@ from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Role
-from schemas.episode import Episode, Feedback, Step, StopReason
+from schemas.episode import Episode, Feedback, Score, Step, StopReason, UnscoredReason
 from schemas.lake.records import QualityCheck, RunEpisode, RunRecord
 from schemas.lake.records import RunStatus as Status
 from schemas.lake.rows import to_arrow
 from schemas.run import ModelIdentity, RunSpec
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
 
 FOLDER_KEYS = {"run_id": "run", "dataset_version": "dataset", "night_id": "night"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from schemas.episode import UnscoredReason
 from schemas.errors import ConfigError, ParleyError
-from schemas.score import UnscoredReason
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import FRACTION, IA, IFR, STRICT, Run

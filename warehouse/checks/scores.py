@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.score import UnscoredReason
+from schemas.episode import UnscoredReason
 from warehouse.checks import rule
 
 _SCORE = ("episode_id", "turn", "metric")

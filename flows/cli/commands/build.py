@@ -181,7 +181,7 @@ def build(
                 f"{build_name} is built from finished runs. It needs --run or one --model, and"
                 " accepts no other options than --out, --force and --json"
             )
-        from flows.cli.exports.building import build as build_files
+        from flows.cli.exports.stored_run import build as build_files
 
         folder, of_model = out or Path("logs"), model[0] if model else None
         lines = build_files(find_home(), build_name, run or (), of_model, folder, replace=force)

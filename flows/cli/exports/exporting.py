@@ -14,8 +14,8 @@ from flows.cli.exports.judged import Draw, export_judgements, rating_sheet
 from flows.cli.exports.stored_run import StoredRun
 from flows.text.records import as_records
 from schemas.dialog import Role
+from schemas.episode import Score
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.results import Export, FolderExport, WholeRun

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from schemas.score import Score
+from schemas.episode import Score
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 
 TESTS = "tests"

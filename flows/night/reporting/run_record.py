@@ -7,15 +7,14 @@ from typing import Literal
 
 from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.errors import ParleyError
-from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import NightRecord, RunRecord, RunStatus, utc_now
+from schemas.lake.rows import PackedRows
 from schemas.night.budget import CapSpent
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.work import FailedRun, RequestCounts, RunWork, StageTime
-from schemas.score import Score
 from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked
 from tasks.converse import Conversed

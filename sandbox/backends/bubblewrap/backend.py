@@ -15,17 +15,20 @@ from io import FileIO
 from pathlib import Path
 
 from sandbox.backends.bubblewrap.tool import (
+    HARNESS_DIRECTORY,
     NAMESPACES_AS_ROOT,
     SHARED_FOLDER,
+    WORKING_DIRECTORY,
+    Folders,
     bwrap_path,
     bwrap_version,
     check_python,
+    mount_arguments,
     shared_folder,
     why_no_sandbox,
 )
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.file_archive import archive
-from sandbox.host.mount_tree import HARNESS_DIRECTORY, WORKING_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
 from sandbox.host.resource_limits import (
     MIB,

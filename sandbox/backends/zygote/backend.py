@@ -17,12 +17,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_python
+from sandbox.backends.bubblewrap.tool import (
+    HARNESS_DIRECTORY,
+    bwrap_path,
+    bwrap_version,
+    check_python,
+)
 from sandbox.backends.zygote.pool import Lease, kind
 from sandbox.backends.zygote.process import REPORT_FD, RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
 from sandbox.host.file_archive import checked_name
-from sandbox.host.mount_tree import HARNESS_DIRECTORY
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
 from sandbox.host.resource_limits import MIB, bounds, niceness
 from sandbox.host.slots import hold_slot, sandbox_fault, slot_count, uid_of

@@ -15,9 +15,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, why_no_sandbox
+from sandbox.backends.bubblewrap.tool import (
+    HARNESS_DIRECTORY,
+    NAMESPACES_AS_ROOT,
+    Folders,
+    mount_arguments,
+    why_no_sandbox,
+)
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
-from sandbox.host.mount_tree import HARNESS_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import (
     clean_environment,
     interpreter,

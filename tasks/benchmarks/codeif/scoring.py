@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.dialog import Dialog
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason, worst_of
 from schemas.problem import BASE_INSTRUCTION
-from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions

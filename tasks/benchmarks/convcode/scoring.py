@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from schemas.dialog import Dialog, Role
-from schemas.episode import ExecutionFeedback, Step, StopReason, VerbalFeedback
+from schemas.episode import (
+    ExecutionFeedback,
+    Score,
+    Step,
+    StopReason,
+    UnscoredReason,
+    VerbalFeedback,
+    worst_of,
+)
 from schemas.problem import BASE_INSTRUCTION
-from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.programs import code_of

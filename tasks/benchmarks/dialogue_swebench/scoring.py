@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sandbox.workspace.interface import image_of
 from schemas.dialog import Dialog
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, Score, StopReason, UnscoredReason, reason_of, worst_of
 from schemas.problem import Problem
-from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, TestRun, missing_rating
 from tasks.benchmarks.dialogue_swebench.issue_user import REVISED

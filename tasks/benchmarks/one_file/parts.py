@@ -12,10 +12,9 @@ from pydantic import Field
 from schemas.base import Frozen
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason, reason_of
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Problem, TestSuite
-from schemas.score import Score, UnscoredReason, reason_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.advanced import (
     JudgeRequest,

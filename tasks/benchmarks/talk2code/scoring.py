@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.dialog import Dialog, Role
-from schemas.episode import StopReason
-from schemas.score import Score, UnscoredReason, reason_of, worst_of
+from schemas.episode import Score, StopReason, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, MetricSpec, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.errors import SourceUnreadable
-from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.results import FolderExport, WholeRun

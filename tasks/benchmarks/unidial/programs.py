@@ -13,9 +13,8 @@ from typing import Any, get_args
 
 from sandbox.judging.runners.python_tests import method_names
 from schemas.dialog import Dialog, MetricSpec, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, UnscoredReason
 from schemas.problem import Problem, SuiteKind
-from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
 from tasks.benchmarks.program_runs import reads_markdown

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from schemas.dialog import Dialog, MetricSpec, Turn
-from schemas.score import Score, UnscoredReason, reason_of
+from schemas.episode import Score, UnscoredReason, reason_of
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, label_of

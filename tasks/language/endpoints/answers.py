@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import ToolCall
+from schemas.run import EndpointProfile
 from tasks.language.chat_model import CUT_OFF, UNREADABLE, ChatRequest, Completion
 from tasks.language.endpoints.answer_text import AUTO, Thought, calls_in, without_reasoning
 from tasks.language.endpoints.wire import valid_unicode

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError
+from schemas.run import EndpointProfile
 from tasks.language.access import CallPolicy
 from tasks.language.endpoints.pacing import AdaptiveLimit, OutageWatch
 from tasks.language.endpoints.request_parts import OPENAI_URL

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
+from schemas.run import EndpointProfile
 from tasks.language.endpoints.answer_text import tag_names
 from tasks.language.endpoints.faults import Fault
 

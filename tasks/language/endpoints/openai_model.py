@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
+from schemas.run import EndpointProfile
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Completion, OnSend, Send, ignore_send
 from tasks.language.endpoints.answer_text import Thought, with_tools_as_text

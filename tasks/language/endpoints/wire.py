@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from schemas.endpoint_profile import EndpointProfile
+from schemas.run import EndpointProfile
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.request_parts import fields_to_send, merged

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import canonical_json
+from schemas.episode import Score
 from schemas.errors import ConfigError
 from schemas.lake.records import RunRecord, utc_now
 from schemas.night.decision import PREDECESSOR, ComparisonRule, DecisionRule
-from schemas.score import Score
 from tasks.storage.parquet_store import listing_again
 from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, runs_named
 

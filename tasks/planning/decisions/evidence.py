@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schemas.dialog import Dialog
+from schemas.episode import Score
 from schemas.errors import ConfigError, UnknownName
 from schemas.lake.records import RunEpisode
 from schemas.night.decision import Decision, DecisionName, DecisionRule, SequencePoint
-from schemas.score import Score
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import problem_order
 from tasks.planning.decisions.baseline import Baseline, Place, by_place, find_baseline

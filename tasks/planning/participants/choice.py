@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import (
     EmbedderIdentity,
+    EndpointProfile,
     ModelEndpoint,
     ModelIdentity,
     RubricJudge,

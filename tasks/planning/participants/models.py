@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
-from schemas.endpoint_profile import EndpointProfile
 from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
 from schemas.night.cost import RoleCost
-from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.access import ModelAccess
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.participants.choice import PlannedModel

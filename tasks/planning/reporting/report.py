@@ -7,13 +7,12 @@ from typing import Any
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.base import Frozen
 from schemas.dialog import Role
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, Score, StopReason, UnscoredReason
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunRecord, RunStatus
 from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan

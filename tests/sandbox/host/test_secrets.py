@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.host import mount_tree, python_environment
+from sandbox.backends.bubblewrap import tool
+from sandbox.host import python_environment
 from sandbox.host.python_environment import is_inside
 from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
@@ -60,7 +61,7 @@ def test_parley_home_inside_the_python_prefix_is_masked(
     (tmp_path / "prefix" / "shown").write_text("shown")
     monkeypatch.setenv("PARLEY_HOME", str(home))
     roots = (*python_environment.python_roots(), str(tmp_path / "prefix"))
-    monkeypatch.setattr(mount_tree, "python_roots", lambda: roots)
+    monkeypatch.setattr(tool, "python_roots", lambda: roots)
     for folder in (tmp_path, *list(tmp_path.parents)[:-2]):
         if folder.stat().st_uid == os.geteuid():
             folder.chmod(folder.stat().st_mode | 0o055)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schemas.dialog import Role
-from schemas.episode import Step, StopReason
-from schemas.score import Score
+from schemas.episode import Score, Step, StopReason
 from tasks.benchmarks.advanced import CastRequest, Play, fenced_reference, scripted_chat
 from tasks.benchmarks.contract import About, ScoreRequest, Scores, Setting, Staged
 from tasks.dialogue.engine import Cast, Stop, Transcript

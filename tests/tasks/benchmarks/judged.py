@@ -13,9 +13,8 @@ from pydantic import Field
 from schemas.base import Frozen
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason
 from schemas.problem import BASE_INSTRUCTION, Problem
-from schemas.score import Score, UnscoredReason
 from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.contract import (
     Benchmark,

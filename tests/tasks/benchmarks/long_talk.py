@@ -8,8 +8,8 @@ from pathlib import Path
 
 from schemas.content_id import content_id
 from schemas.dialog import Context, Dialog, Role, Turn
+from schemas.episode import Score, reason_of
 from schemas.problem import BASE_INSTRUCTION, Problem
-from schemas.score import Score, reason_of
 from tasks.benchmarks.contract import Benchmark, Data, ScoreRequest, Scores, Staged
 from tasks.benchmarks.setting import About, Setting
 from tasks.metrics.registry import metric

@@ -16,9 +16,8 @@ from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import StepKind
+from schemas.episode import Score, StepKind
 from schemas.problem import Problem
-from schemas.score import Score
 from tasks.benchmarks.contract import Benchmark, Data, Programs, ScoreRequest, Scores, Staged
 from tasks.benchmarks.setting import About, Setting
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSubject

@@ -10,10 +10,9 @@ from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import MISSING, Dialog, Role, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, TestSuite
 from schemas.run import Limits
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import (
     About,

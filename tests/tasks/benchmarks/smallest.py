@@ -8,9 +8,8 @@ from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, reason_of
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
-from schemas.score import Score, reason_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import (
     About,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.dialog import Context, Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import TOO_LONG, Episode, Step, StopReason
-from schemas.score import UnscoredReason, reason_of
+from schemas.episode import TOO_LONG, Episode, Step, StopReason, UnscoredReason, reason_of
 from tasks.dialogue.chat_subject import ScriptedUser, messages_of, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue
 from tests.tasks.benchmarks.long_talk import BENCHMARK

@@ -9,8 +9,8 @@ import pytest
 
 from schemas.content_id import text_digest
 from schemas.dialog import Role
+from schemas.episode import UnscoredReason
 from schemas.run import ModelIdentity, Sampling
-from schemas.score import UnscoredReason
 from tasks.judging.judgement import Judgement, ask_judge, id_of, verdicts_of
 from tasks.judging.rubric import MOST_DRIFT_CASES, Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message, prompt_text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Role
-from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import PackedRows
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.registry import BENCHMARKS

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Dialog
-from schemas.episode import StopReason
-from schemas.score import UnscoredReason
+from schemas.episode import StopReason, UnscoredReason
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.repository import RESOURCE
 from tasks.benchmarks.contract import Staged

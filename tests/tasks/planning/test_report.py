@@ -1,7 +1,6 @@
 from schemas.audit import AuditCounts
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, Score, StopReason, UnscoredReason
 from schemas.lake.records import QualityCheck
-from schemas.score import Score, UnscoredReason
 from tasks.planning.reporting.report import (
     RunReport,
     forged_because,

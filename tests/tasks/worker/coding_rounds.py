@@ -9,10 +9,9 @@ from pathlib import Path
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import Episode, Feedback, Step, StopReason
+from schemas.episode import Episode, Feedback, Score, Step, StopReason, UnscoredReason
 from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
-from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import (
     About,

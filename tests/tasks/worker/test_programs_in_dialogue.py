@@ -14,11 +14,10 @@ import pytest
 from sandbox.backends.unisolated import UnisolatedSandbox
 from sandbox.registry import SANDBOXES
 from schemas.dialog import Role
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, Score, StopReason
 from schemas.errors import SandboxUnavailable
-from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import PackedRows
 from schemas.run import Limits
-from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for

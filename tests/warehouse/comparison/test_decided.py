@@ -10,8 +10,8 @@ import pytest
 from flows.night.reporting.events import pair_text, verdict
 from flows.site.charts import narrowing_charts
 from flows.text.results import compared_rows, result_markdown
+from schemas.episode import Score
 from schemas.night.decision import Decision, DecisionName, SequencePoint
-from schemas.score import Score
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tests.flows.parley_command import parley

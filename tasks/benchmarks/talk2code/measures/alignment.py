@@ -16,9 +16,8 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode
+from schemas.episode import Episode, UnscoredReason, worst_of
 from schemas.problem import Problem
-from schemas.score import UnscoredReason, worst_of
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows.cli.exports import stored_run
-from flows.cli.exports.building import build
+from flows.cli.exports.stored_run import build
 from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode, Step, StopReason
+from schemas.episode import Episode, Score, Step, StopReason
 from schemas.problem import Problem
-from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import Played, ScoreRequest, Staged, TestRun

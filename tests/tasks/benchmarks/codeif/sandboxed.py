@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from sandbox import registry
 from sandbox.judging.runners.run import run_function_tests
 from schemas.dialog import Dialog
-from schemas.episode import Episode
+from schemas.episode import Episode, Score
 from schemas.problem import Problem
-from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import Staged, TestRun

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode, Step, StopReason
+from schemas.episode import Episode, Step, StopReason, UnscoredReason
 from schemas.errors import SandboxUnavailable
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Sampling
-from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.settings import DYNAMIC, most_rounds

@@ -11,10 +11,9 @@ import pytest
 from sandbox import registry
 from sandbox.judging.runners.run import run_tests
 from schemas.dialog import MISSING, Dialog
-from schemas.episode import StopReason
+from schemas.episode import StopReason, UnscoredReason
 from schemas.errors import ConfigError, UnknownName, Unscorable
 from schemas.problem import BASE_INSTRUCTION, Problem
-from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.programs import wanted_programs

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.episode import StopReason
-from schemas.score import Score, UnscoredReason
+from schemas.episode import Score, StopReason, UnscoredReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import TestRun

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, Feedback, Step, StopReason
+from schemas.episode import Episode, Feedback, Score, Step, StopReason
 from schemas.problem import BASE_INSTRUCTION, Problem
-from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tests.problems import simple_problem

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
+from schemas.episode import Score
 from schemas.lake.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.run import ModelIdentity, RunSpec, Sampling
-from schemas.score import Score
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.convcode.scoring import score
 from tasks.benchmarks.convcode.wide_tables import MARTS

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.episode import StopReason
-from schemas.score import Score
+from schemas.episode import Score, StopReason
 from tasks.benchmarks.contract import Played
 from tasks.benchmarks.convcode.programs import test_runs as runs_of
 from tasks.benchmarks.convcode.scoring import IMPLICATIONS, METRICS, due, score

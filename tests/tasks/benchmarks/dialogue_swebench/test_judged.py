@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StepKind, StopReason
+from schemas.episode import Episode, Step, StepKind, StopReason, UnscoredReason
 from schemas.run import Sampling
-from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.advanced import ConstructionRequest, JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest

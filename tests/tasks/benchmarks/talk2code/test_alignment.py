@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from schemas.dialog import Role
-from schemas.score import Score, UnscoredReason
+from schemas.episode import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest

@@ -5,8 +5,7 @@ one.
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import StopReason
-from schemas.score import UnscoredReason
+from schemas.episode import StopReason, UnscoredReason
 from schemas.verdict import FailureReason, Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK

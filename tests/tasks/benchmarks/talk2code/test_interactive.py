@@ -3,8 +3,7 @@ hands the code over.
 """
 
 from schemas.dialog import Role
-from schemas.episode import StopReason
-from schemas.score import UnscoredReason
+from schemas.episode import StopReason, UnscoredReason
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK

@@ -10,9 +10,8 @@ import pytest
 
 from flows.cli.exports.exporting import write_files
 from schemas.dialog import Dialog
-from schemas.episode import Episode
+from schemas.episode import Episode, Score, UnscoredReason
 from schemas.run import ModelIdentity, RunSpec
-from schemas.score import Score, UnscoredReason
 from tasks.benchmarks.results import WholeRun
 from tasks.benchmarks.unidial.output import output_files, summary
 from tests.tasks.benchmarks.unidial.played import context_of, dialogue, play

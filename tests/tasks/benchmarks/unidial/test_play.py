@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.score import Score
+from schemas.episode import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.endpoint_profile import EndpointProfile
+from schemas.run import EndpointProfile
 from tasks.language.endpoints.answers import MalformedAnswer, read_answer
 from tasks.language.endpoints.faults import read_fault, retry_after_s, shortened
 from tasks.language.endpoints.wire import (
