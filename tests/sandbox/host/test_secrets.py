@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap import tool
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.host import python_environment
 from sandbox.host.python_environment import is_inside
 from sandbox.judging.runners.run import run_function_tests
