@@ -118,8 +118,8 @@ def run_build(
         BudgetSpent: A cap is reached. All answers are stored.
     """
     from flows.night.preflight.checks import preflight_build
-    from tasks.planning.builds.built_folder import require_place
     from flows.orchestration.server import starting_prefect_server
+    from tasks.planning.builds.built_folder import require_place
 
     _remove_leftovers(home)
     with _naming_full_disk(home), _unlogged_logging():
