@@ -20,6 +20,7 @@ from flows.night.session import Session
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
+from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport, as_published, finished_report
@@ -117,12 +118,17 @@ def _plain(task: Any) -> Callable[..., Any]:
     return called
 
 
+def _run_stage(stage: Any, _: str, on_result: Any = lambda _: None) -> Any:
+    return run_stage(stage, on_result)
+
+
 @pytest.fixture(scope="module")
 def without_prefect() -> Iterator[None]:
     """The flow's tasks as the plain functions that they wrap; shards run in threads."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("stage", "converse", "execute", "audit", "score"):
+        for name in ("stage", "score"):
             patch.setattr(stages, name, _plain(getattr(stages, name)))
+        patch.setattr(stages, "run_stage_task", _run_stage)
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
         patch.setattr("tasks.driver.stage.fan_out", _fan_out)
