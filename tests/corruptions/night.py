@@ -166,11 +166,18 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for stage, change in changes.items():
             # where nothing is pending the task itself is left out, and `play` is there all the same
-            where, name = (stages.Stages, "play") if stage == "converse" else (stages, stage)
+            where, name = {
+                "converse": (stages.Stages, "play"),
+                "execute": (stages, "run_stage_task"),
+            }.get(stage, (stages, stage))
             right = getattr(where, name)
 
-            def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
+            def then(
+                *arguments: Any, stage: str = stage, right: Any = right, change: Between = change
+            ) -> Any:
                 made = right(*arguments)
+                if getattr(arguments[0], "name", stage) != stage:  # the task of another stage
+                    return made
                 plans = (
                     a._plan if isinstance(a, stages.Stages) else getattr(a, "plan", a)
                     for a in arguments
