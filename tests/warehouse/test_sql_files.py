@@ -11,7 +11,7 @@ from warehouse import sql_files
 from warehouse.marts import SHARED
 from warehouse.publication import migrate
 from warehouse.publication.load import ONE_ROW_PER, targets
-from warehouse.publication.withholding import RULES
+from warehouse.publication.update import RULES
 
 FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")
 

@@ -26,9 +26,8 @@ from warehouse.publication.copying import (
     drop_appended_blocks,
     prepared_path,
 )
-from warehouse.publication.update import Update, update_tables
+from warehouse.publication.update import Update, Withheld, update_tables
 from warehouse.publication.validate import validate
-from warehouse.publication.withholding import Withheld
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
