@@ -80,10 +80,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return judge_shards(self.context, pending, n_workers)
 
     def dealing(self, shards: Sequence[JudgeShard], n_workers: int) -> dict[str, Any]:
-        return {
-            "at_once": SHARDS_IN_FLIGHT + 8,
-            "in_turn": True,
-        }  # Some more shards than are in flight, so that no worker waits for the driver.
+        # Some more shards than are in flight, so that no worker waits for the driver.
+        return {"at_once": SHARDS_IN_FLIGHT + 8, "in_turn": True}
 
     def keep(self) -> None:
         plan, result = self.plan, self.result

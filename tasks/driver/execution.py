@@ -16,8 +16,8 @@ from schemas.episode import Episode
 from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.verdict import TestVerdict
-from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import even_shards, living_workers
+from tasks.driver.stage import Ahead
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import due_verdicts, execute_shard
 from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext, ShardResult
@@ -59,9 +59,8 @@ class RunAhead(Ahead):
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
         self._part_of: dict[str, str] = {}
         self._read: dict[str, Episode] = {}
-        self.most = len(living_workers(client)) * (
-            context.programs + 1
-        )  # One shard more than can run, so that no worker waits for the driver.
+        # One shard more than can run, so that no worker waits for the driver.
+        self.most = len(living_workers(client)) * (context.programs + 1)
 
     def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
         """Return the groups whose last episode this shard finished."""
@@ -141,9 +140,8 @@ def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
     for part in plan.lake.parts(
         "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label
     ):
-        with suppress(
-            FileNotFoundError, SchemaMismatch, CorruptRows
-        ):  # The part was replaced meanwhile or is damaged, so its programs run again.
+        # The part was replaced meanwhile or is damaged, so its programs run again.
+        with suppress(FileNotFoundError, SchemaMismatch, CorruptRows):
             rows = plan.lake.read_arrow("test_verdicts", [part])
             is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
             verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)

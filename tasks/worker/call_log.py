@@ -111,9 +111,8 @@ class CallLog:
         """Return this process's segment."""
         with _files_lock:
             if self.folder not in _files:
-                for gone in [
-                    name for name in _files if not Path(name).is_dir()
-                ]:  # A file of an earlier invocation.
+                # A file of an earlier invocation.
+                for gone in [name for name in _files if not Path(name).is_dir()]:
                     _files.pop(gone).close()
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]

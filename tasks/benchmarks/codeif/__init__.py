@@ -7,12 +7,11 @@ from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Resources, trees_below_resources
-from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts
+from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts, test_runs
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
 from tasks.benchmarks.codeif.exports import EXPORTS
-from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import LEVEL_1, import_recording, recorded_data
 from tasks.benchmarks.codeif.repository import (
@@ -22,11 +21,10 @@ from tasks.benchmarks.codeif.repository import (
     self_test,
     source_of,
 )
-from tasks.benchmarks.codeif.scoring import METRICS, due, score
+from tasks.benchmarks.codeif.scoring import MARTS, METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
-from tasks.benchmarks.codeif.wide_tables import MARTS
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Recordings, Results
 from tasks.benchmarks.setting import About, Play

@@ -16,10 +16,9 @@ from tasks.benchmarks.talk2code.exports import EXPORTS
 from tasks.benchmarks.talk2code.measures.alignment import texts_to_embed
 from tasks.benchmarks.talk2code.measures.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.talk2code.programs import gold_answer, test_runs
-from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, METRICS, RANGES, due, score
+from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, MARTS, METRICS, RANGES, due, score
 from tasks.benchmarks.talk2code.settings import SETTINGS
 from tasks.benchmarks.talk2code.stage import BENCHMARK_NAME, has_dialogue, stage
-from tasks.benchmarks.talk2code.wide_tables import MARTS
 
 BENCHMARK = Benchmark(
     about=About(

@@ -15,10 +15,9 @@ from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
 from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import METRICS, RANGES, due, score
+from tasks.benchmarks.unidial.scoring import MARTS, METRICS, RANGES, due, score
 from tasks.benchmarks.unidial.settings import SETTINGS, TEMPLATES
 from tasks.benchmarks.unidial.stage import edition_of, plays, stage
-from tasks.benchmarks.unidial.wide_tables import MARTS
 
 
 def with_texts(texts: Texts) -> Benchmark:

@@ -1,6 +1,10 @@
-"""Scores of the metrics that the data define for each answer."""
+"""Scores of the metrics that the data define for each answer, and result tables.
+
+The result tables have the paper's pooled statistics, and figures with and without agents.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, Literal, cast
 
 from schemas.dialog import Dialog, MetricSpec, Turn
@@ -22,6 +26,7 @@ from tasks.metrics.text_match import (
 )
 from tasks.metrics.unit_tested_code import unit_tests
 from tasks.metrics.verifiable_instructions import instruction_following, instruction_following_loose
+from warehouse.wide_tables import Column, WideTable, result_columns
 
 RECALL = "recall"
 METRICS: Mapping[str, Metric[..., Any]] = {
@@ -161,3 +166,34 @@ def _rating(played: Played, turn: Turn, rubric: str) -> Value:
         return missing_rating(judged)
     scale = scale_of(rubric)
     return llm_judge(judged.value, scale.worst, scale.best)
+
+
+_POOLED = files("tasks.benchmarks.unidial") / "marts" / "unidial_pooled.sql"
+_NAME_LENGTH = "length(pooled.model) - coalesce(length(runs.spec_json ->> '$.agent.name') + 1, 0)"
+
+AGENTS = WideTable(
+    name="unidial_agents",
+    grain="One row per run x way of pooling: the model without its agent, the agent (NULL for"
+    " none), and the figure over all dialogues.",
+    key=("run_id", "turn_stat", "dialog_stat", "dataset_level"),
+    columns=result_columns("run_id benchmark model")
+    | {
+        "base_model": Column("base_model", "Model without its agent."),
+        "agent": Column("agent", "Agent around the model; NULL without one."),
+    }
+    | result_columns(
+        "dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min "
+        "max n_unscored"
+    )
+    | result_columns("sandbox isolated task_share"),
+    source=f"""from (
+    select
+        pooled.*, left(pooled.model, {_NAME_LENGTH}) as base_model,
+        runs.spec_json ->> '$.agent.name' as agent
+    from unidial_pooled as pooled
+    inner join runs on pooled.run_id = runs.run_id
+    where pooled.grouping = 'global'
+)""",
+    base=_POOLED,
+)
+MARTS = (_POOLED, AGENTS)

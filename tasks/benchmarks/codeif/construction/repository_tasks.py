@@ -32,8 +32,12 @@ from tasks.benchmarks.codeif.construction.base_task import (
     Verification,
     report,
 )
-from tasks.benchmarks.codeif.construction.building import REJECTED, rejected_rows, review
-from tasks.benchmarks.codeif.construction.pairs import verified_pairs
+from tasks.benchmarks.codeif.construction.building import (
+    REJECTED,
+    rejected_rows,
+    review,
+    verified_pairs,
+)
 from tasks.benchmarks.codeif.repository import (
     CONSTRUCTION_REPOSITORIES,
     LIMITS,

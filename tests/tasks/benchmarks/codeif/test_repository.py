@@ -17,7 +17,7 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.programs import wanted_programs
+from tasks.benchmarks.codeif.cast import wanted_programs
 from tasks.benchmarks.codeif.repository import (
     RESOURCE,
     context_from,
