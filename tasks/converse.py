@@ -28,8 +28,8 @@ from tasks.planning.participants.models import (
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
-from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
+from tasks.storage.parquet_store import merge_episodes
 from tasks.storage.pending import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog

@@ -12,10 +12,15 @@ from schemas.dialog import Dialog
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.convcode.function_rows import function_task
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.benchmarks.convcode.programs import distributions, imported_modules
-from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, bigcodebench_task, require_tests
+from tasks.benchmarks.convcode.raw_row import (
+    COLUMNS,
+    Task,
+    bigcodebench_task,
+    function_task,
+    require_tests,
+)
 from tasks.benchmarks.raw_rows import is_hub_dataset, matching, single_file, version_key
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 

@@ -12,24 +12,22 @@ from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options
+from tasks.benchmarks.talk2code.cast import delivery, last_round
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.measures.alignment import (
+from tasks.benchmarks.talk2code.measures import (
     BY_ENTITIES,
     BY_MEANING,
-    entity_scores,
-    entity_series,
-    meaning_scores,
-    meaning_series,
-)
-from tasks.benchmarks.talk2code.measures.rubrics import (
     ENTITIES,
     EXPERIENCE,
     USER_LEVEL,
+    entity_scores,
+    entity_series,
     level_is_judged,
+    meaning_scores,
+    meaning_series,
     simulated_messages,
 )
 from tasks.benchmarks.talk2code.options import turns_of
-from tasks.benchmarks.talk2code.programs import delivery, last_round
 from tasks.benchmarks.talk2code.settings import BY_TURN, SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode

@@ -3,7 +3,7 @@
 from schemas.dialog import HistoryPolicy
 from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Setting
-from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
+from tasks.benchmarks.talk2code.measures import ENTITIES, EXPERIENCE, USER_LEVEL
 from tasks.benchmarks.talk2code.options import (
     ENTITY_READINGS,
     ENTITY_SOURCE_OPTIONS,

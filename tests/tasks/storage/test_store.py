@@ -14,11 +14,10 @@ from schemas.episode import Step
 from schemas.errors import ServerUnavailable
 from schemas.lake.records import RunEpisode
 from tasks.storage.home import Home, find_home
-from tasks.storage.journaling import shipping
+from tasks.storage.journaling import segments
 from tasks.storage.journaling.dialogue_calls import DIALOGUE_CALLS, read_unfinished
 from tasks.storage.journaling.leases import LeaseLost, lease_shard, shard_attempt
-from tasks.storage.journaling.segments import read_segments, remove_segments
-from tasks.storage.journaling.shipping import ShippedSegments
+from tasks.storage.journaling.segments import ShippedSegments, read_segments, remove_segments
 from tasks.storage.paid_calls import Calls
 from tasks.storage.parquet_store import Lake
 from tests.tasks.storage.test_dialogue_calls import player
