@@ -15,8 +15,7 @@ from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.driver.decide_ahead import DecideAhead
-from tasks.driver.execution import RunAhead
+from tasks.driver.execution import DecideAhead, RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import Stage, StageResult
 from tasks.language.access import ModelAccess

@@ -11,8 +11,7 @@ from schemas.verdict import JudgeDriftAnswer, JudgeVerdict
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, fan_out
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
 from tasks.driver.stage import Stage, StageResult
-from tasks.judging.judgement import Judgement, values_of
-from tasks.judging.rubric import Rubric
+from tasks.judging.rubric import Judgement, Rubric, values_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.paid_calls import read_calls

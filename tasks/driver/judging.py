@@ -19,8 +19,7 @@ from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.driver.stage import Ahead
-from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
-from tasks.judging.rubric import Rubric
+from tasks.judging.rubric import STORED_FIELDS, Judgement, Rubric, id_of, verdicts_of
 from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts

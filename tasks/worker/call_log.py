@@ -19,7 +19,7 @@ from tasks.storage.journaling.segments import SegmentWriter
 
 if TYPE_CHECKING:
     from schemas.episode import Step
-    from tasks.judging.judgement import Judgement
+    from tasks.judging.rubric import Judgement
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
 """Names of roles: one model plays each role of a run.

@@ -17,7 +17,7 @@ from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import RunEpisode
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage

@@ -14,17 +14,17 @@ from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION a
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import LEVEL_1, import_recording, recorded_data
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.scoring import MARTS, METRICS, due, score
+from tasks.benchmarks.codeif.settings import PACKAGES, SETTINGS, strategy_slots
+from tasks.benchmarks.codeif.stage import (
+    BENCHMARK_NAME,
     CONSTRUCTION_REPOSITORIES,
     RESOURCE,
     fits,
     self_test,
     source_of,
+    stage,
 )
-from tasks.benchmarks.codeif.scoring import MARTS, METRICS, due, score
-from tasks.benchmarks.codeif.settings import SETTINGS
-from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
-from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Recordings, Results
 from tasks.benchmarks.setting import About, Play
@@ -43,8 +43,7 @@ BENCHMARK = Benchmark(
         version="1",
         title="CodeIF-Bench",
         paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language "
-        "Models in Interactive Code"
-        " Generation",
+        "Models in Interactive Code Generation",
     ),
     data=Data(
         stage=stage,
@@ -71,9 +70,7 @@ BENCHMARK = Benchmark(
     resources=Resources(
         {
             RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT. `parley "
-            "build codeif-repos --out "
-            "DIR`"
-            " creates such a folder"
+            "build codeif-repos --out DIR` creates such a folder"
         },
         trees_below_resources(source_of, fits),
         self_test=self_test,

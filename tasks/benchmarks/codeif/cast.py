@@ -10,7 +10,6 @@ from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import Episode, Step
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import CaseVerdict, Outcome
-from tasks.benchmarks.codeif.repository import context_from, place_of, source_of, within_budget
 from tasks.benchmarks.codeif.settings import (
     ANSWER_CLEANUP,
     CONTEXT_TOKENS,
@@ -23,8 +22,9 @@ from tasks.benchmarks.codeif.settings import (
     UPSTREAM_V0,
     most_rounds,
     reviewed_instructions,
+    tested_instructions,
 )
-from tasks.benchmarks.codeif.strategies import tested_instructions
+from tasks.benchmarks.codeif.stage import context_from, place_of, source_of, within_budget
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.program_runs import base_program
 from tasks.benchmarks.setting import CastRequest, Options, scripted_cast

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import RepositoryStrategy, StrategyName
-from tasks.benchmarks.codeif.strategies import problem_id
+from tasks.benchmarks.codeif.settings import problem_id
 from tasks.benchmarks.raw_rows import (
     SUFFIXES,
     Fault,

@@ -9,8 +9,13 @@ from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
+from tasks.benchmarks.codeif.settings import (
+    DYNAMIC,
+    FUNCTIONALITY_EXTENSION,
+    TWO_ROUND,
+    most_rounds,
+    tested_instructions,
+)
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.dialogue.reviewed_subject import review_rounds
 from tasks.metrics.instruction_following import (
@@ -210,8 +215,7 @@ TURNS = WideTable(
 STRATEGIES = WideTable(
     name="codeif_strategies",
     grain="One row per run x level x strategy of a turn's instruction (`base` is the first "
-    "request)."
-    " Level 'all' exists only in runs of several levels.",
+    "request). Level 'all' exists only in runs of several levels.",
     key=("run_id", "level", "instruction_id"),
     columns=_RUN
     | {

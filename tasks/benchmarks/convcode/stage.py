@@ -135,6 +135,5 @@ def _one_release(files: tuple[Path, ...]) -> tuple[Path, ...]:
     newest = max(files, key=lambda path: version_key(path.name))
     raise SourceUnreadable(
         f"{newest.parent} has several releases of the same tasks"
-        f" ({', '.join(path.name for path in files)})."
-        f" Name one file, for example --data {newest}"
+        f" ({', '.join(path.name for path in files)}). Name one file, for example --data {newest}"
     )

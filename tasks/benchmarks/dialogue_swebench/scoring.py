@@ -13,7 +13,7 @@ from schemas.problem import Problem
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, TestRun, missing_rating
-from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
+from tasks.benchmarks.dialogue_swebench.cast import REVISED
 from tasks.benchmarks.dialogue_swebench.rubrics import (
     COHERENCE,
     NATURALNESS,

@@ -40,9 +40,9 @@ from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import Rubric
+from tasks.metrics.code_rules import unit_tests
 from tasks.metrics.registry import Metric
 from tasks.metrics.repository_dialogue import resolved
-from tasks.metrics.unit_tested_code import unit_tests
 
 
 def benchmark(

@@ -44,9 +44,9 @@ from tasks.benchmarks.setting import Options
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
+from tasks.metrics.code_rules import unit_tests
 from tasks.metrics.registry import Metric, metric
 from tasks.metrics.repository_dialogue import resolved
-from tasks.metrics.unit_tested_code import unit_tests
 from tasks.storage.home import Home
 
 CHAT = "chat"

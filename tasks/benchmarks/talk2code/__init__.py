@@ -10,12 +10,11 @@ from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Results
 from tasks.benchmarks.setting import Play
-from tasks.benchmarks.talk2code.cast import cast, gold_answer, test_runs
 from tasks.benchmarks.talk2code.construction.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.exports import EXPORTS
 from tasks.benchmarks.talk2code.measures import RUBRICS, judge_runs, texts_to_embed
 from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, MARTS, METRICS, RANGES, due, score
-from tasks.benchmarks.talk2code.settings import SETTINGS
+from tasks.benchmarks.talk2code.settings import SETTINGS, cast, gold_answer, test_runs
 from tasks.benchmarks.talk2code.stage import BENCHMARK_NAME, has_dialogue, stage
 
 BENCHMARK = Benchmark(

@@ -35,8 +35,7 @@ from tasks.benchmarks.talk2code.options import (
 )
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL, REFERENCE_ENTITIES
 from tasks.benchmarks.talk2code.stage import ENTITIES as ENTITIES_LABEL
-from tasks.judging.drift import DriftMessages
-from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.judging.rubric import DriftMessages, JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
 from tasks.metrics.intent_alignment import (

@@ -12,7 +12,6 @@ from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.cast import delivery, last_round
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.measures import (
     BY_ENTITIES,
@@ -28,7 +27,13 @@ from tasks.benchmarks.talk2code.measures import (
     simulated_messages,
 )
 from tasks.benchmarks.talk2code.options import turns_of
-from tasks.benchmarks.talk2code.settings import BY_TURN, SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.settings import (
+    BY_TURN,
+    SETTINGS,
+    delivery,
+    is_interactive,
+    last_round,
+)
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
@@ -305,8 +310,7 @@ def _measure_columns() -> Columns:
 LEVELS = WideTable(
     name="talk2code_levels",
     grain="One row per run x axis (level, archetype, language, all) x value of the axis: the "
-    "paper's"
-    " Table 1, with n of each mean.",
+    "paper's Table 1, with n of each mean.",
     key=("run_id", "axis", "level", "archetype", "language"),
     columns=result_columns("run_id benchmark model setting")
     | {

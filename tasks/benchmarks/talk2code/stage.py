@@ -87,8 +87,7 @@ def _task_files(source: Path) -> tuple[Path, ...]:
     if not by_name:
         raise SourceUnreadable(
             f"{source} contains no {' or '.join(SUFFIXES)} file. Pass a file in the native "
-            "format, or"
-            " its folder"
+            "format, or its folder"
         )
     return tuple(by_name.values())
 

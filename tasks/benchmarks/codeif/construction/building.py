@@ -34,7 +34,7 @@ from tasks.benchmarks.codeif.construction.base_task import (
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
 from tasks.benchmarks.codeif.construction.comments import comments_of, k_centres
 from tasks.benchmarks.codeif.raw_row import OWN_REASONS
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_rows import BadRow, parse_object, validated
 from tasks.benchmarks.setting import Option, Options

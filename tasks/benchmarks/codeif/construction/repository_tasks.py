@@ -38,7 +38,8 @@ from tasks.benchmarks.codeif.construction.building import (
     review,
     verified_pairs,
 )
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.settings import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
+from tasks.benchmarks.codeif.stage import (
     CONSTRUCTION_REPOSITORIES,
     LIMITS,
     RAW_ROW,
@@ -46,7 +47,6 @@ from tasks.benchmarks.codeif.repository import (
     place_of,
     project_of,
 )
-from tasks.benchmarks.codeif.strategies import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.setting import Options
 from tasks.language.prompt import fill, load_prompt

@@ -325,8 +325,7 @@ def _require_sense(logged: _Logged, task: str) -> None:
         if placed.row.requests_fix and had_passed:
             raise SourceUnreadable(
                 f"{placed.place}: feedback on code of task {task!r},"
-                f" which passed at turn {turn - 1}."
-                " Use log and results of one run"
+                f" which passed at turn {turn - 1}. Use log and results of one run"
             )
         if (
             not placed.row.requests_fix
@@ -335,8 +334,7 @@ def _require_sense(logged: _Logged, task: str) -> None:
         ):
             raise SourceUnreadable(
                 f"{placed.place}: no expert's feedback on code of task {task!r},"
-                " which did not pass."
-                " Use log and results of one run"
+                " which did not pass. Use log and results of one run"
             )
 
 

@@ -18,7 +18,7 @@ from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.cast import wanted_programs
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.stage import (
     RESOURCE,
     context_from,
     place_of,
