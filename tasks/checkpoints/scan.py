@@ -28,12 +28,7 @@ from schemas.night.checkpoint import Checkpoint
 from schemas.night.work import FailedRun
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.checkpoints.folders import find_folders, find_recordings
-from tasks.checkpoints.source import (
-    CheckpointSource,
-    SourceCheckpoint,
-    Unread,
-    step_of,
-)
+from tasks.checkpoints.source import CheckpointSource, SourceCheckpoint, Unread, step_of
 from tasks.language.endpoints.request_parts import (
     HUB_VARIABLE,
     KEY_VARIABLE,

@@ -17,7 +17,7 @@ from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 from schemas.errors import DataUnavailable
-from tasks.datasets.matching import expand
+from tasks.datasets.git import expand
 from tasks.datasets.public_data import HubSource
 from tasks.language.endpoints.request_parts import HUB_VARIABLE, hub_address, hub_headers
 

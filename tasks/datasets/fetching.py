@@ -9,7 +9,7 @@ from pathlib import Path
 from schemas.errors import DataUnavailable, UsageError
 from tasks.datasets import download, git, located
 from tasks.datasets.catalogue import lines_to_bring
-from tasks.datasets.matching import files_below
+from tasks.datasets.git import files_below
 from tasks.datasets.public_data import (
     DataFolders,
     GitSource,

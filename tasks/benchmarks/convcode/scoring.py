@@ -16,8 +16,8 @@ from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
-from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.settings import LIVE, Replay, is_live, rounds
+from tasks.benchmarks.convcode.stage import code_of
 from tasks.metrics.iterative_generation import (
     contains_refined_code,
     mentions_reference,

@@ -19,19 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.run import Limits
-from tasks.benchmarks.advanced import (
-    Judging,
-    Play,
-    Resources,
-    scripted_chat,
-)
-from tasks.benchmarks.contract import (
-    NO_PROGRAMS,
-    Benchmark,
-    Data,
-    Programs,
-    Scores,
-)
+from tasks.benchmarks.advanced import Judging, Play, Resources, scripted_chat
+from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.one_file.items import LIMITS, cast
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository

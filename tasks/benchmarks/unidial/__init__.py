@@ -13,7 +13,15 @@ from tasks.benchmarks.unidial.convert import NAME
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import MARTS, METRICS, RANGES, due, score, test_runs
+from tasks.benchmarks.unidial.scoring import (
+    MARTS,
+    METRICS,
+    RANGES,
+    due,
+    gold_answer,
+    score,
+    test_runs,
+)
 from tasks.benchmarks.unidial.settings import SETTINGS, TEMPLATES, cast, history_of
 from tasks.benchmarks.unidial.stage import edition_of, plays, stage
 

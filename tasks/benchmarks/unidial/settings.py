@@ -2,7 +2,8 @@
 
 `TEMPLATES` has the texts of questions and rubrics that `--templates DIR` may replace.
 
-UniDial-EvalKit normalises the dialogues of the two. Each dialogue determines if the model sees golden answers or its own.
+UniDial-EvalKit normalises the dialogues of the two. Each dialogue determines if the model sees
+golden answers or its own.
 """
 
 from collections.abc import Mapping

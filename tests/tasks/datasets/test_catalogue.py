@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import ConfigError, UnknownName
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.catalogue import all_datasets, find_datasets
-from tasks.datasets.matching import is_pattern
+from tasks.datasets.git import is_pattern
 from tasks.datasets.public_data import PublicDataset, content_digest, read_datasets, received
 
 AT_HAND = {
