@@ -11,13 +11,13 @@ duplicate rows, which all readers of these tables tolerate, and which the next m
 
 import os
 import secrets
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
@@ -312,21 +312,22 @@ def merge_episodes(lake: Lake, **keys: str) -> None:
     if len(parts) < 2:
         return
     heads = lake.read_arrow("episodes", parts, _HEAD)
-    chosen = np.array(_one_of_each_attempt(heads), np.int64)
-    name = rows_id(heads.take(chosen).select(_HEAD[:2]).to_pylist())
+    chosen = _one_of_each_attempt(heads)
+    name = rows_id(heads.take(pa.array(chosen, pa.int64())).select(_HEAD[:2]).to_pylist())
     written = lake.write_pieces(
         "episodes", _rows_at(lake.read_pieces("episodes", parts), chosen), name, **keys
     )
     _remove_others(parts, written)
 
 
-def _rows_at(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]:
+def _rows_at(pieces: Iterable[pa.Table], places: Sequence[int]) -> Iterator[pa.Table]:
     """Yield the rows of a table at ascending positions. The table comes in consecutive pieces."""
     start = 0
     for piece in pieces:
-        first, after = np.searchsorted(places, (start, start + piece.num_rows))
-        yield piece.take(places[first:after] - start)
-        start += piece.num_rows
+        end = start + piece.num_rows
+        chosen = places[bisect_left(places, start) : bisect_left(places, end)]
+        yield piece.take(pa.array((place - start for place in chosen), pa.int64()))
+        start = end
 
 
 def _one_of_each_attempt(head: pa.Table) -> list[int]:
