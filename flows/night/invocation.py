@@ -21,7 +21,6 @@ from schemas.errors import DiskFull, RunsFailed, UsageError
 from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
-from tasks.planning.builds.built_folder import require_place
 from tasks.planning.dataset import DatasetCache
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
@@ -120,6 +119,7 @@ def run_build(
     """
     from flows.night.preflight.checks import preflight_build
     from flows.orchestration.server import starting_prefect_server
+    from tasks.planning.builds.built_folder import require_place
 
     _remove_leftovers(home)
     with _naming_full_disk(home), _unlogged_logging():

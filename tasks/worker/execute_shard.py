@@ -27,6 +27,8 @@ from tasks.worker.process import RunState, this_worker, write_part
 from tasks.worker.program_book import LASTING, ProgramFacts, Result, run_programs, sandbox_of
 
 STAGE = "execute"
+_UNHURRIED_S = 1.0
+"""A program that failed within this many seconds did not fail because it waited for a processor."""
 _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that come from the run of its program."""
 
@@ -53,7 +55,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Get the verdict of every test run of a shard's episodes and write them as one part.
 
     If the sandbox fails, the verdicts are infra. The part's name then marks the part as pending. An
-    early shard with a timeout writes no part, because its low priority may be the cause.
+    early shard with a slow failure writes no part, because its low priority may be the cause.
 
     Raises:
         LeaseLost: The shard was given to another worker process meanwhile.
@@ -65,38 +67,43 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker.start_reporting()
     run = worker.run(shard.context)
     hold = shard.context.lease(shard.name, over=True)
-    open_outcomes = {Outcome.INFRA, Outcome.TIMEOUT} if shard.is_early else {Outcome.INFRA}
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []
-    n_run = 0
+    n_run, is_unsure_shard = 0, False
     with ThreadPoolExecutor(shard.context.programs) as threads:
         for item in shard.items:
             answers = answers_of(shard.context.spec, test_runs(shard.context, item))
             decided = list(
                 threads.map(partial(_decide, run, sandbox, shard.is_early, item, known), answers)
             )
-            for item_verdicts, n, _ in decided:
+            for item_verdicts, n, _, is_unsure in decided:
                 verdicts += item_verdicts
                 n_run += n
+                is_unsure_shard |= is_unsure
                 known |= {
                     v.verdict_id: v for v in item_verdicts if v.verdict_id and v.outcome in LASTING
                 }
             amounts = {
                 "programs": sum(len(answer.due) for answer in answers),
-                "runs": sum(n for _, _, n in decided),
+                "runs": sum(n for _, _, n, _ in decided),
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
             if not any(
-                verdict.outcome in open_outcomes
-                for item_verdicts, _, _ in decided
-                for verdict in item_verdicts
+                is_unsure or any(verdict.outcome is Outcome.INFRA for verdict in item_verdicts)
+                for item_verdicts, _, _, is_unsure in decided
             ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()
-    if shard.is_early and any(verdict.outcome is Outcome.TIMEOUT for verdict in verdicts):
+    if is_unsure_shard:
         return ShardResult(0, n_run=n_run)
     return _write(shard, verdicts, n_run)
+
+
+def _is_slow_failure(verdict: TestVerdict) -> bool:
+    return verdict.outcome is Outcome.TIMEOUT or (
+        verdict.outcome is Outcome.FAILED and (verdict.duration_s or 0.0) > _UNHURRIED_S
+    )
 
 
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
@@ -128,9 +135,12 @@ def _decide(
     item: ExecuteItem,
     known: Mapping[str, TestVerdict],
     answer: Answer,
-) -> tuple[list[TestVerdict], int, int]:
-    with run.program_slots, low_priority(is_early and run.is_playing):
-        return decide(run.context, sandbox, item, answer, known)
+) -> tuple[list[TestVerdict], int, int, bool]:
+    """Return what `decide` returns, and whether low priority may have changed a verdict."""
+    is_low = is_early and run.is_playing
+    with run.program_slots, low_priority(is_low):
+        verdicts, n_run, n_runs = decide(run.context, sandbox, item, answer, known)
+    return verdicts, n_run, n_runs, is_low and any(map(_is_slow_failure, verdicts))
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:

@@ -20,6 +20,7 @@ from flows.night.session import Session
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
+from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport, as_published, finished_report
@@ -117,12 +118,17 @@ def _plain(task: Any) -> Callable[..., Any]:
     return called
 
 
+def _run_stage(stage: Any, _: str, on_result: Any = lambda _: None) -> Any:
+    return run_stage(stage, on_result)
+
+
 @pytest.fixture(scope="module")
 def without_prefect() -> Iterator[None]:
     """The flow's tasks as the plain functions that they wrap; shards run in threads."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("stage", "converse", "execute", "audit", "score"):
+        for name in ("stage", "score"):
             patch.setattr(stages, name, _plain(getattr(stages, name)))
+        patch.setattr(stages, "run_stage_task", _run_stage)
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
         patch.setattr("tasks.driver.stage.fan_out", _fan_out)
@@ -160,11 +166,18 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for stage, change in changes.items():
             # where nothing is pending the task itself is left out, and `play` is there all the same
-            where, name = (stages.Stages, "play") if stage == "converse" else (stages, stage)
+            where, name = {
+                "converse": (stages.Stages, "play"),
+                "execute": (stages, "run_stage_task"),
+            }.get(stage, (stages, stage))
             right = getattr(where, name)
 
-            def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
+            def then(
+                *arguments: Any, stage: str = stage, right: Any = right, change: Between = change
+            ) -> Any:
                 made = right(*arguments)
+                if getattr(arguments[0], "name", stage) != stage:  # the task of another stage
+                    return made
                 plans = (
                     a._plan if isinstance(a, stages.Stages) else getattr(a, "plan", a)
                     for a in arguments

@@ -201,18 +201,24 @@ class Starved(UnisolatedSandbox):
         return super().session(limits.model_copy(update={"wall_s": wall_s}), keep_files=keep_files)
 
 
+WAITS = "while os.nice(0) == 19:\n    time.sleep(0.1)"
+GIVES_UP = "if os.nice(0) == 19:\n    time.sleep(1.2)\n    raise TimeoutError"
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("starved", "n_early"), [(WAITS, 3), (GIVES_UP, 2)])
 def test_a_program_that_ran_out_of_time_beside_dialogues_runs_again_in_the_next_stage(
-    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch, starved: str, n_early: int
 ) -> None:
-    waits = "import os, time\nwhile os.nice(0) == 19:\n    time.sleep(0.1)\ndef solve(x):\n    return x + 1"
-    monkeypatch.setitem(coding_rounds.ANSWERS, "wrong at first", (waits,))
+    answer = f"import os, time\n{starved}\ndef solve(x):\n    return x + 1"
+    monkeypatch.setitem(coding_rounds.ANSWERS, "wrong at first", (answer,))
     monkeypatch.setitem(SANDBOXES.built_in, "starved", f"{__name__}:Starved")
     monkeypatch.setattr(RunState, "is_playing", True)
     plan = plan_of(home, "starved", samples=1)
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))
-    assert (conversed.n_run, parts(plan)) == (3, set())  # A timeout is not reused.
+    # A timeout is not reused within a shard, a failure is.
+    assert (conversed.n_run, parts(plan)) == (n_early, set())
     done, outcomes = executed(plan, context, client)
     assert done.n_run == 2
     assert sorted(outcomes.values()) == [Outcome.FAILED] * 2 + [Outcome.PASSED] * 2
