@@ -15,8 +15,7 @@ from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.driver.decide_ahead import DecideAhead
-from tasks.driver.execution import RunAhead
+from tasks.driver.execution import DecideAhead, RunAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import Stage, StageResult
 from tasks.language.access import ModelAccess
@@ -28,8 +27,8 @@ from tasks.planning.participants.models import (
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
-from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
+from tasks.storage.parquet_store import merge_episodes
 from tasks.storage.pending import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog

@@ -13,7 +13,7 @@ from schemas.errors import BudgetSpent, ParleyError
 from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.cache_policy import OPTIONS
-from tasks.driver.ahead import Ahead
+from tasks.driver.stage import Ahead
 from tasks.language.access import ModelAccess
 from tasks.language.embedding import open_embedder
 from tasks.planning.plan import RunPlan

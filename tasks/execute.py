@@ -18,7 +18,7 @@ from tasks.driver.execution import (
 from tasks.driver.fan_out import LazyShards, even_shards
 from tasks.driver.stage import Stage, StageResult
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.merging import replace_by_one
+from tasks.storage.parquet_store import replace_by_one
 from tasks.worker.execute_shard import execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteShard, RunContext
 

@@ -11,8 +11,7 @@ from schemas.verdict import JudgeDriftAnswer, JudgeVerdict
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, fan_out
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
 from tasks.driver.stage import Stage, StageResult
-from tasks.judging.judgement import Judgement, values_of
-from tasks.judging.rubric import Rubric
+from tasks.judging.rubric import Judgement, Rubric, values_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.paid_calls import read_calls
@@ -80,10 +79,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return judge_shards(self.context, pending, n_workers)
 
     def dealing(self, shards: Sequence[JudgeShard], n_workers: int) -> dict[str, Any]:
-        return {
-            "at_once": SHARDS_IN_FLIGHT + 8,
-            "in_turn": True,
-        }  # Some more shards than are in flight, so that no worker waits for the driver.
+        # Some more shards than are in flight, so that no worker waits for the driver.
+        return {"at_once": SHARDS_IN_FLIGHT + 8, "in_turn": True}
 
     def keep(self) -> None:
         plan, result = self.plan, self.result

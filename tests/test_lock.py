@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from sandbox.host.python_environment import environment_folders
-from tasks.benchmarks.convcode.programs import MODULES
+from tasks.benchmarks.convcode.stage import MODULES
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.outside.adapter import installed_python
 from tests.own_files import ROOT

@@ -21,7 +21,7 @@ from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import AuditStage, audited_passes, drawn_programs
 from tasks.cache_policy import run_stage_task
 from tasks.converse import Conversed, ConverseStage, context_for, settle
-from tasks.driver.decide_ahead import DecideAhead
+from tasks.driver.execution import DecideAhead
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts

@@ -8,9 +8,8 @@ from schemas.errors import DataUnavailable, UsageError
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.staging import GradeRoute
 from tasks.datasets.catalogue import UNKNOWN, lines_to_bring
-from tasks.datasets.folders import DataFolders, Receipt, State
 from tasks.datasets.located import n_staged
-from tasks.datasets.public_data import PublicDataset
+from tasks.datasets.public_data import DataFolders, PublicDataset, Receipt, State
 from tasks.storage.home import Home
 
 COLUMNS = ("dataset", "source", "licence", "rows", "size", "sha256", "here")

@@ -5,8 +5,14 @@ from collections.abc import Sequence
 from schemas.errors import UnknownName
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.datasets.folders import DataFolders
-from tasks.datasets.public_data import FileFacts, HubSource, PublicDataset, Source, read_datasets
+from tasks.datasets.public_data import (
+    DataFolders,
+    FileFacts,
+    HubSource,
+    PublicDataset,
+    Source,
+    read_datasets,
+)
 
 
 def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import DataUnavailable, UsageError
-from tasks.datasets import git, hub, located
+from tasks.datasets import download, git, located
 from tasks.datasets.catalogue import lines_to_bring
-from tasks.datasets.folders import DataFolders, Receipt, ReceivedFile, received
-from tasks.datasets.matching import files_below
-from tasks.datasets.public_data import GitSource, HubSource, PublicDataset, Source
+from tasks.datasets.git import files_below
+from tasks.datasets.public_data import (
+    DataFolders,
+    GitSource,
+    HubSource,
+    PublicDataset,
+    Receipt,
+    ReceivedFile,
+    Source,
+    received,
+)
 from tasks.storage.home import Home
 
 
@@ -97,7 +105,7 @@ def _fetch(
     source: Source, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
 ) -> str:
     if isinstance(source, HubSource):
-        return hub.fetch(source, into, report, environ)
+        return download.fetch(source, into, report, environ)
     if isinstance(source, GitSource):
         return git.fetch(source, into, report, environ)
     return located.fetch(source, into, report, environ)

@@ -13,9 +13,8 @@ from schemas.errors import DataUnavailable, ParleyError, UsageError
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.raw_rows import is_hub_dataset
 from tasks.datasets.catalogue import datasets_of, unknown_dataset
-from tasks.datasets.folders import DataFolders, State
-from tasks.datasets.matching import matches_place, unpack
-from tasks.datasets.public_data import PackageSource, PublicDataset
+from tasks.datasets.git import matches_place, unpack
+from tasks.datasets.public_data import DataFolders, PackageSource, PublicDataset, State
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 

@@ -255,9 +255,8 @@ def fan_out(
                 future = arrived.get(timeout=_HEED_EVERY_S)
             except Empty:
                 continue
-            number, shard = futures.pop(
-                future
-            )  # Dask's scheduler in this process holds a shard as long as its future.
+            # Dask's scheduler in this process holds a shard as long as its future.
+            number, shard = futures.pop(future)
             queues.returned(number)
             submit()
             try:

@@ -16,10 +16,9 @@ from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
-from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
-from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
-from tasks.judging.rubric import Rubric
+from tasks.driver.stage import Ahead
+from tasks.judging.rubric import STORED_FIELDS, Judgement, Rubric, id_of, verdicts_of
 from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
@@ -106,9 +105,8 @@ class Judgements:
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         judgements: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
-            with suppress(
-                FileNotFoundError, SchemaMismatch
-            ):  # Another run's driver replaced the part meanwhile, or it is damaged: ask again.
+            # Another run's driver replaced the part meanwhile, or it is damaged: ask again.
+            with suppress(FileNotFoundError, SchemaMismatch):
                 rows = plan.lake.read_arrow(
                     "judge_verdicts", [part], [*STORED_FIELDS, "judge", "is_reused"]
                 ).to_pylist()

@@ -47,9 +47,8 @@ class _Watch:
         self.stop: Callable[[], BaseException] | None = None
         """Makes the exception that ends the process after `stop`."""
         self._deadline = math.inf
-        self._lock = (
-            threading.RLock()
-        )  # The handler of `stop` takes this lock wherever it interrupts the main thread.
+        # The handler of `stop` takes this lock wherever it interrupts the main thread.
+        self._lock = threading.RLock()
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)

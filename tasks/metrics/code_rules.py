@@ -1,11 +1,14 @@
-"""Checks of naming and style rules on a program's syntax tree (MemoryCode section 3)."""
+"""Scores of a program: naming and style rules (MemoryCode section 3), and its unit tests.
+
+The rules are checked on the program's syntax tree. The sandbox runs the tests.
+"""
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tasks.metrics.registry import metric
+from tasks.metrics.registry import metric, share
 
 Reading = Literal["original", "ude"]
 _TAGGED, _FENCED = (
@@ -182,3 +185,23 @@ def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
             yield decorator.id
         elif isinstance(decorator, ast.Attribute):
             yield decorator.attr
+
+
+@metric("unit_tests", title="unit tests")
+def unit_tests(n_passed: int, n_cases: int) -> float:
+    """Return the share of the tests that the answer's program passes.
+
+    Args:
+        n_passed: 0 to `n_cases`.
+        n_cases: 1 and up; tests that form one program are one case.
+
+    Returns:
+        In [0, 1].
+
+    Raises:
+        ValueError: `n_cases` is 0, or `n_passed` is larger.
+
+    Source: ours, for UniDial-EvalKit's metrics of code (section 2.3). The toolkit itself checks
+    only rules on names and style.
+    """
+    return share(n_passed, n_cases, "tests passed")

@@ -23,7 +23,7 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.iterative_generation",
     "tasks.metrics.repository_dialogue",
     "tasks.metrics.text_match",
-    "tasks.metrics.unit_tested_code",
+    "tasks.metrics.code_rules",
     "tasks.metrics.user_dialogue",
     "tasks.metrics.verifiable_instructions",
 )

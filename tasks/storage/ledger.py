@@ -16,8 +16,7 @@ from secrets import token_hex
 
 from schemas.night.work import RequestCounts
 from tasks.language.chat_model import Send
-from tasks.storage.journaling.segments import read_segments, remove_segments
-from tasks.storage.journaling.shipping import open_segment
+from tasks.storage.journaling.segments import open_segment, read_segments, remove_segments
 
 _SUM = struct.Struct("<qqqqqd")
 _SERVER = struct.Struct("<dddd")

@@ -29,9 +29,9 @@ from tasks.storage.journaling.segments import (
     Row,
     SegmentReader,
     is_being_written,
+    open_segment,
     read_segments,
 )
-from tasks.storage.journaling.shipping import open_segment
 from warehouse.object_path import ObjectPath
 
 T = TypeVar("T")

@@ -3,10 +3,15 @@
 A part is written to a temporary file and renamed, or uploaded to an object store in one request.
 Its name is derived from its content, so writing it twice changes nothing. Layout:
 `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
+
+A night writes hundreds of parts, which each later night would list. So a finished run's small parts
+are merged into one, which is written before the others are removed. A kill between the two leaves
+duplicate rows, which all readers of these tables tolerate, and which the next merge drops.
 """
 
 import os
 import secrets
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
+from schemas.content_id import rows_id
+from schemas.episode import StopReason
 from schemas.errors import SchemaMismatch
 from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import TABLES
@@ -285,3 +292,77 @@ def _write(rows: pa.Table, where: Any) -> None:
         write_statistics=is_large,
         write_page_checksum=True,
     )
+
+
+_HEAD = ["episode_id", "attempt", "stop_reason"]
+
+
+def merge_episodes(lake: Lake, **keys: str) -> None:
+    """Merge a run's parts of episodes into one, with each attempt once. The caller locks the run.
+
+    Args:
+        lake: lake with the parts.
+        keys: keys of the run's partition.
+
+    Raises:
+        SchemaMismatch: a part cannot be read. Nothing was changed.
+        DiskFull: there is no room for the merged part. Nothing was changed.
+    """
+    parts = lake.parts("episodes", **keys)
+    if len(parts) < 2:
+        return
+    heads = lake.read_arrow("episodes", parts, _HEAD)
+    chosen = _one_of_each_attempt(heads)
+    name = rows_id(heads.take(pa.array(chosen, pa.int64())).select(_HEAD[:2]).to_pylist())
+    written = lake.write_pieces(
+        "episodes", _rows_at(lake.read_pieces("episodes", parts), chosen), name, **keys
+    )
+    _remove_others(parts, written)
+
+
+def _rows_at(pieces: Iterable[pa.Table], places: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield the rows of a table at ascending positions. The table comes in consecutive pieces."""
+    start = 0
+    for piece in pieces:
+        end = start + piece.num_rows
+        chosen = places[bisect_left(places, start) : bisect_left(places, end)]
+        yield piece.take(pa.array((place - start for place in chosen), pa.int64()))
+        start = end
+
+
+def _one_of_each_attempt(head: pa.Table) -> list[int]:
+    """Return the positions of the rows to keep: one of each attempt, in order.
+
+    A row without an infra fault is preferred, and then the first row.
+    """
+    best: dict[tuple[str, int], tuple[bool, int]] = {}
+    for at, row in enumerate(head.to_pylist()):
+        rank = (row["stop_reason"] == StopReason.INFRA.value, at)
+        key = (row["episode_id"], row["attempt"])
+        best[key] = min(rank, best.get(key, rank))
+    return sorted(at for _, at in best.values())
+
+
+def replace_by_one(
+    lake: Lake, table: str, merged: pa.Table, name: str, parts: Sequence[Path], **keys: str
+) -> None:
+    """Write one part, then remove the parts that it replaces. Newer parts stay.
+
+    Args:
+        lake: lake with the parts.
+        table: table of the parts.
+        merged: rows of the new part.
+        name: name of the new part.
+        parts: parts whose rows `merged` contains.
+        keys: keys of the partition.
+
+    Raises:
+        DiskFull: there is no room for the new part. Nothing was changed.
+    """
+    _remove_others(parts, lake.write_arrow(table, merged, name, **keys))
+
+
+def _remove_others(parts: Sequence[Path], written: Path) -> None:
+    for part in parts:
+        if part != written:
+            part.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from tasks.storage.journaling.segments import SegmentWriter
 
 if TYPE_CHECKING:
     from schemas.episode import Step
-    from tasks.judging.judgement import Judgement
+    from tasks.judging.rubric import Judgement
 
 SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
 """Names of roles: one model plays each role of a run.
@@ -111,9 +111,8 @@ class CallLog:
         """Return this process's segment."""
         with _files_lock:
             if self.folder not in _files:
-                for gone in [
-                    name for name in _files if not Path(name).is_dir()
-                ]:  # A file of an earlier invocation.
+                # A file of an earlier invocation.
+                for gone in [name for name in _files if not Path(name).is_dir()]:
                     _files.pop(gone).close()
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]

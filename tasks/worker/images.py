@@ -12,8 +12,7 @@ from sandbox.workspace.interface import image_of
 from schemas.episode import Episode
 from schemas.errors import InfraError
 from schemas.problem import Problem, RepoSnapshot
-from tasks.storage.files.checkouts import Checkouts
-from tasks.storage.files.image_checkouts import with_trees
+from tasks.storage.files.checkouts import Checkouts, with_trees
 from tasks.storage.files.pulled_images import PulledImages, disk_gb
 from tasks.storage.files.trees import TreeStore
 from tasks.worker.jobs import RunContext

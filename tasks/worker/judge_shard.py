@@ -8,8 +8,7 @@ from pathlib import Path
 from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
 from schemas.run import EndpointProfile
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.judging.judgement import Judgement, ask_judge
-from tasks.judging.rubric import Rubric
+from tasks.judging.rubric import Judgement, Rubric, ask_judge
 from tasks.language.chat_model import ChatModel, ChatRequest, ignore_send
 from tasks.language.opening import open_model, profile_of
 from tasks.storage.journaling.segments import Form

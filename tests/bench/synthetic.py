@@ -22,7 +22,7 @@ from schemas.episode import Score, reason_of
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.codeif import BENCHMARK as CODEIF
-from tasks.benchmarks.codeif.strategies import STRATEGIES
+from tasks.benchmarks.codeif.settings import STRATEGIES
 from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, ScoreRequest, Scores, Staged
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.staging import Staging

@@ -16,7 +16,7 @@ from schemas.episode import Episode, Score, StopReason
 from schemas.lake.records import RunEpisode
 from schemas.lake.rows import PackedRows
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.codeif.scoring import METRICS
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
 from tasks.benchmarks.registry import BENCHMARKS
 from tests.fixtures.misbehaviour import MISBEHAVIOUR, TRUNCATED, one_in_a_hundred_of_each
 from tests.fixtures.model_server import Reply, default_answer, model_server

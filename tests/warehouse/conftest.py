@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.codeif.wide_tables import MARTS
+from tasks.benchmarks.codeif.scoring import MARTS
 from tests.warehouse.small_lake import SmallLake
 from warehouse.marts import MartSource
 from warehouse.publication.publish import publish

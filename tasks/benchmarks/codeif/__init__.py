@@ -7,26 +7,24 @@ from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Resources, trees_below_resources
-from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts
+from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts, test_runs
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
 from tasks.benchmarks.codeif.exports import EXPORTS
-from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import LEVEL_1, import_recording, recorded_data
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.scoring import MARTS, METRICS, due, score
+from tasks.benchmarks.codeif.settings import PACKAGES, SETTINGS, strategy_slots
+from tasks.benchmarks.codeif.stage import (
+    BENCHMARK_NAME,
     CONSTRUCTION_REPOSITORIES,
     RESOURCE,
     fits,
     self_test,
     source_of,
+    stage,
 )
-from tasks.benchmarks.codeif.scoring import METRICS, due, score
-from tasks.benchmarks.codeif.settings import SETTINGS
-from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
-from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
-from tasks.benchmarks.codeif.wide_tables import MARTS
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Recordings, Results
 from tasks.benchmarks.setting import About, Play
@@ -45,8 +43,7 @@ BENCHMARK = Benchmark(
         version="1",
         title="CodeIF-Bench",
         paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language "
-        "Models in Interactive Code"
-        " Generation",
+        "Models in Interactive Code Generation",
     ),
     data=Data(
         stage=stage,
@@ -73,9 +70,7 @@ BENCHMARK = Benchmark(
     resources=Resources(
         {
             RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT. `parley "
-            "build codeif-repos --out "
-            "DIR`"
-            " creates such a folder"
+            "build codeif-repos --out DIR` creates such a folder"
         },
         trees_below_resources(source_of, fits),
         self_test=self_test,

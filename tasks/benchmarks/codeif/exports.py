@@ -10,9 +10,8 @@ from schemas.dialog import Dialog
 from schemas.errors import UsageError
 from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.codeif.raw_row import DEPENDENCIES
-from tasks.benchmarks.codeif.repository import CHARACTERS_PER_TOKEN, project_of
-from tasks.benchmarks.codeif.settings import SETTINGS
-from tasks.benchmarks.codeif.strategies import SLOTS_OF_REPOSITORIES
+from tasks.benchmarks.codeif.settings import SETTINGS, SLOTS_OF_REPOSITORIES
+from tasks.benchmarks.codeif.stage import CHARACTERS_PER_TOKEN, project_of
 from tasks.benchmarks.conditions import CONDITION_COLUMNS, records_of_runs
 from tasks.benchmarks.results import Export
 from warehouse.connect import Rows

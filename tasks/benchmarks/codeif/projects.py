@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
 from schemas.errors import DataUnavailable, SourceUnreadable, UnknownName, UsageError
-from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER, RESOURCE
+from tasks.benchmarks.codeif.stage import PACKAGES_FOLDER, RESOURCE
 from tasks.benchmarks.results import Layout
 from tasks.datasets.git import fetch_commit
 

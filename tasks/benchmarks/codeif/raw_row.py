@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.problem import Instruction, TestSuite
-from tasks.benchmarks.codeif.strategies import (
+from tasks.benchmarks.codeif.settings import (
     FUNCTIONALITY_EXTENSION,
     REPOSITORY_STRATEGIES,
     STRATEGIES,

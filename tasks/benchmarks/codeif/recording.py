@@ -12,15 +12,8 @@ from pydantic import Field
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import RepositoryStrategy, StrategyName
-from tasks.benchmarks.codeif.strategies import problem_id
-from tasks.benchmarks.raw_rows import (
-    SUFFIXES,
-    Fault,
-    Line,
-    RawModel,
-    read_lines,
-    read_models,
-)
+from tasks.benchmarks.codeif.settings import problem_id
+from tasks.benchmarks.raw_rows import SUFFIXES, Fault, Line, RawModel, read_lines, read_models
 from tasks.language.recorded_model import RecordedAnswer
 
 LEVEL_1 = "level_1"

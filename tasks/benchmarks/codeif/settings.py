@@ -1,13 +1,101 @@
-"""Settings: static, dynamic and two-round conversation (CodeIF-Bench sections 3.1 and 5.3)."""
+"""Settings (sections 3.1 and 5.3) and instruction strategies (Table 1) of CodeIF-Bench."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
-from schemas.dialog import HistoryPolicy
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from schemas.dialog import HistoryPolicy, Turn
+from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.setting import Option, Setting
+from tasks.benchmarks.staging import question
 from tasks.language.prompt import PromptTexts
 from tasks.metrics.instruction_following import instruction_following_efficiency
+
+FUNCTIONALITY_EXTENSION = "Functionality Extension"
+"""Strategy that contradicts earlier instructions by design, so its turn is judged alone (section
+5.1)."""
+
+STRATEGIES: tuple[str, ...] = (
+    "Input-Output Conditions",
+    "Exception Handling",
+    "Edge Case Handling",
+    "Annotation Coverage",
+    "Code Complexity",
+    "Code Standard",
+    FUNCTIONALITY_EXTENSION,
+)
+STRATEGY_SLOT: dict[str, int] = {
+    name: slot for slot, name in enumerate((BASE_INSTRUCTION, *STRATEGIES), 1)
+}
+"""Strategy -> position on the axis `strategy_slot`, the same in every task; 1 is the base."""
+
+CONTEXT_STRATEGIES = ("Context Usage Verification", "Context Usage Correctness Verification")
+"""Strategies of tasks that need their repository's code (L2 and L3)."""
+REPOSITORY_STRATEGIES: tuple[str, ...] = (
+    *STRATEGIES[:-1],
+    *CONTEXT_STRATEGIES,
+    FUNCTIONALITY_EXTENSION,
+)
+"""All strategies of L2 and L3, in the order of their turns."""
+SLOTS_OF_REPOSITORIES: dict[str, int] = {
+    name: slot for slot, name in enumerate((BASE_INSTRUCTION, *REPOSITORY_STRATEGIES), 1)
+}
+"""Strategy -> position on the axis `strategy_slot` in tasks of levels L2 and L3.
+
+Context strategies have 8 and 9, and Functionality Extension has 10.
+"""
+
+
+def strategy_slots(level: str) -> Mapping[str, int]:
+    """Return strategy -> position on the axis `strategy_slot` for the tasks of a level."""
+    return STRATEGY_SLOT if level == "L1" else SLOTS_OF_REPOSITORIES
+
+
+def strategy_turns(problem: Problem, order: Iterable[str]) -> tuple[Turn, ...]:
+    """Return the turns of a dialog: the base task, then instructions in the given order."""
+    slots = strategy_slots(problem.level)
+    return tuple(
+        turn
+        for number, name in enumerate((BASE_INSTRUCTION, *order), 1)
+        for turn in question(
+            number,
+            problem.instruction(name).text,
+            name,
+            (("strategy_slot", str(slots[name])),),
+        )
+    )
+
+
+PACKAGES: tuple[str, ...] = ("pycodestyle", "mccabe", "radon", "numpy")
+"""Distributions that tests import, and numpy, which some published answers import."""
+_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
+
+
+def imported_packages(tests: Iterable[str]) -> tuple[str, ...]:
+    """Return the members of `PACKAGES` that tests import."""
+    text = "\n".join(tests)
+    return tuple(package for package, pattern in _IMPORTED.items() if pattern.search(text))
+
+
+def problem_id(task_id: int) -> str:
+    """Return the problem id of a function task, for example `function/11`."""
+    return f"function/{task_id}"
+
+
+def tested_instructions(instruction_ids: tuple[str, ...], turn: int) -> tuple[str, ...]:
+    """Return the instructions whose tests decide the answer of a turn.
+
+    These are the instructions up to this turn, except Functionality Extension. Only the tests of
+    Functionality Extension decide the turn of that instruction.
+
+    Args:
+        instruction_ids: all instructions of the dialog, `base` first.
+        turn: 1-based turn.
+    """
+    if instruction_ids[turn - 1] == FUNCTIONALITY_EXTENSION:
+        return (FUNCTIONALITY_EXTENSION,)
+    return tuple(name for name in instruction_ids[:turn] if name != FUNCTIONALITY_EXTENSION)
+
 
 PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up"))
 REVIEW_PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up", "feedback"))

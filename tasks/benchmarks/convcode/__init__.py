@@ -7,11 +7,9 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.exports import EXPORTS
 from tasks.benchmarks.convcode.log_files.build_logs import BUILD
-from tasks.benchmarks.convcode.programs import MODULES, test_runs
-from tasks.benchmarks.convcode.scoring import IMPLICATIONS, METRICS, due, score
+from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due, score
 from tasks.benchmarks.convcode.settings import plays, settings
-from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
-from tasks.benchmarks.convcode.wide_tables import MARTS
+from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, MODULES, stage, test_runs
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import Play
 

@@ -6,7 +6,6 @@ from schemas.dialog import HistoryPolicy
 from schemas.episode import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.prompts import (
     ALL_PASS,
     GROUND_TRUTH_PROMPTS,
@@ -19,6 +18,7 @@ from tasks.benchmarks.convcode.prompts import (
     novice_prompt,
 )
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
+from tasks.benchmarks.convcode.stage import code_of
 from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
 from tasks.dialogue.engine import Cast
 from tasks.dialogue.reviewed_subject import CodingSubject

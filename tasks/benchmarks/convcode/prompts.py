@@ -106,9 +106,8 @@ def execution_text(
         failing = [case for case in failing if case not in hanging]
     blocks = [_block(_method(case), case.detail) for case in failing]
     if hanging and not is_upstreams and not any(case in hanging for case in failing):
-        blocks.append(
-            _block(WHOLE_PROGRAM, hanging[0].detail)
-        )  # no name, since the test may not be shown
+        # No name, since the test may not be shown.
+        blocks.append(_block(WHOLE_PROGRAM, hanging[0].detail))
     return shortened("\n\n".join(blocks)) if blocks else None
 
 

@@ -1,22 +1,36 @@
-"""Stage problems of every source with their dialogs. Invalid rows are quarantined with a reason."""
+"""Stage problems of every source with their dialogs, and test their rounds.
 
+Invalid rows are quarantined with a reason. Each round's code runs with the problem's complete test
+suite, even if the setting shows only some of the tests.
+"""
+
+import ast
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sandbox.judging.runners.programs import parse
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
+from schemas.episode import Episode
 from schemas.errors import SourceUnreadable
-from schemas.problem import Problem, TestSuite
-from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.convcode.function_rows import function_task
+from schemas.problem import BASE_INSTRUCTION, Problem, TestSuite
+from tasks.benchmarks.contract import Staged, TestRun
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
-from tasks.benchmarks.convcode.programs import distributions, imported_modules
-from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, bigcodebench_task, require_tests
+from tasks.benchmarks.convcode.raw_row import (
+    COLUMNS,
+    Task,
+    bigcodebench_task,
+    function_task,
+    require_tests,
+)
+from tasks.benchmarks.program_runs import base_program
 from tasks.benchmarks.raw_rows import is_hub_dataset, matching, single_file, version_key
+from tasks.benchmarks.setting import Options
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 
 BENCHMARK_NAME = "convcode"
@@ -130,6 +144,82 @@ def _one_release(files: tuple[Path, ...]) -> tuple[Path, ...]:
     newest = max(files, key=lambda path: version_key(path.name))
     raise SourceUnreadable(
         f"{newest.parent} has several releases of the same tasks"
-        f" ({', '.join(path.name for path in files)})."
-        f" Name one file, for example --data {newest}"
+        f" ({', '.join(path.name for path in files)}). Name one file, for example --data {newest}"
     )
+
+
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
+    """Return one test run per round. `code` is None for a round without answer."""
+    suite = problem.instruction(BASE_INSTRUCTION).suite
+    rounds = max((step.turn for step in episode.messages), default=0)
+    answers = ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
+    return tuple(
+        TestRun.of(
+            turn,
+            BASE_INSTRUCTION,
+            None if answer is None else base_program(problem, answer, options),
+            suite.tests,
+            suite.kind,
+            reference=problem.reference_code,
+        )
+        for turn, answer in answers
+    )
+
+
+def code_of(problem: Problem, options: Options, answer: str) -> str:
+    """Return the code of an answer's program, extracted according to the run's option."""
+    return base_program(problem, answer, options).code
+
+
+_DISTRIBUTIONS: Mapping[str, str] = {
+    "bs4": "beautifulsoup4",
+    "Crypto": "pycryptodome",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dns": "dnspython",
+    "django": "Django",
+    "docx": "python-docx",
+    "faker": "Faker",
+    "flask": "Flask",
+    "flask_login": "Flask-Login",
+    "flask_mail": "Flask-Mail",
+    "flask_restful": "Flask-RESTful",
+    "flask_wtf": "Flask-WTF",
+    "mpl_toolkits": "matplotlib",
+    "PIL": "Pillow",
+    "pkg_resources": "setuptools",
+    "python_http_client": "python-http-client",
+    "requests_mock": "requests-mock",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "werkzeug": "Werkzeug",
+    "wtforms": "WTForms",
+    "yaml": "PyYAML",
+}
+MODULES: Mapping[str, str] = {
+    distribution: module
+    for module, distribution in _DISTRIBUTIONS.items()
+    if module != "mpl_toolkits"
+}
+"""Module name of each distribution whose module has another name."""
+
+
+def imported_modules(program: str) -> Iterator[str]:
+    """Yield the modules imported anywhere in a program.
+
+    Raises:
+        SyntaxError: The program is not Python.
+    """
+    for node in ast.walk(parse(program)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def distributions(modules: Iterable[str]) -> tuple[str, ...]:
+    """Return the sorted distributions of the modules outside the standard library."""
+    tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    return tuple(sorted({_DISTRIBUTIONS.get(top, top) for top in tops}))

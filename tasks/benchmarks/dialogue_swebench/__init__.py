@@ -14,6 +14,7 @@ from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
 from tasks.benchmarks.dialogue_swebench.resources import IMAGES, RESOURCES, resolve_resources
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import (
+    MARTS,
     METRICS,
     RANGES,
     due,
@@ -23,7 +24,6 @@ from tasks.benchmarks.dialogue_swebench.scoring import (
 )
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, choose_problems
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, grade_routes, stage
-from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import Play
 from tasks.storage.files.pulled_images import DISK

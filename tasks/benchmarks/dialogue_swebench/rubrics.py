@@ -14,8 +14,7 @@ from schemas.episode import Episode, Step
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.dialogue_swebench.settings import RUBRICS as NAMES
 from tasks.dialogue.agents.repository.labels import ENDED
-from tasks.judging.drift import Case, DriftMessages
-from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.judging.rubric import Case, DriftMessages, JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
 

@@ -9,17 +9,18 @@ from types import MappingProxyType
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from tasks.benchmarks.dialogue_swebench.issue_user import MOST_TOKENS
 from tasks.benchmarks.setting import Option, Options, Setting
 from tasks.language.prompt import PromptTexts
 
 FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"
 JUDGED = "_judged"
-DIFFICULTY = "difficulty"
-"""Label of a dialogue: time that the fix took, as the data states it."""
+DIFFICULTY, PERSONA_TEXT = "difficulty", "persona_text"
+"""Labels of a dialogue: time that the fix took, as the data states it; the user's persona."""
 RUBRICS = ("information_seeking", "naturalness", "coherence", "user_turn")
 USER_PROMPTS = ("user", "review", "revise")
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", (*USER_PROMPTS, "unavailable"))
+MOST_TOKENS, MOST_REVIEW_TOKENS = 600, 1200
+"""Token limits of a reply and of its check. They do not depend on the subject's limit."""
 
 
 ALL = "all"

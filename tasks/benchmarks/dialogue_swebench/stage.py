@@ -21,7 +21,7 @@ from schemas.dialog import Dialog
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.issue_user import draw_persona
+from tasks.benchmarks.dialogue_swebench.cast import draw_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import (
     COLUMNS,
     Instance,
@@ -29,12 +29,12 @@ from tasks.benchmarks.dialogue_swebench.raw_row import (
     python_of,
     route_of,
 )
-from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
+from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY, PERSONA_TEXT
 from tasks.benchmarks.raw_rows import is_hub_dataset, single_file
 from tasks.benchmarks.staging import GradeRoute, RawRow, Staging, dialog_of, question
 
 BENCHMARK_NAME = "dialogue_swebench"
-PERSONA, PERSONA_TEXT, QUERY_SOURCE, REPO = "persona", "persona_text", "query", "repo"
+PERSONA, QUERY_SOURCE, REPO = "persona", "query", "repo"
 QUERIES = "queries.jsonl"
 """File in the data's folder with fixed first messages, one `{"instance_id", "query"}` per line.
 

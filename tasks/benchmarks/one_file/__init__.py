@@ -19,19 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.run import Limits
-from tasks.benchmarks.advanced import (
-    Judging,
-    Play,
-    Resources,
-    scripted_chat,
-)
-from tasks.benchmarks.contract import (
-    NO_PROGRAMS,
-    Benchmark,
-    Data,
-    Programs,
-    Scores,
-)
+from tasks.benchmarks.advanced import Judging, Play, Resources, scripted_chat
+from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.one_file.items import LIMITS, cast
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository
@@ -40,9 +29,9 @@ from tasks.benchmarks.program_runs import extraction_option
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import Rubric
+from tasks.metrics.code_rules import unit_tests
 from tasks.metrics.registry import Metric
 from tasks.metrics.repository_dialogue import resolved
-from tasks.metrics.unit_tested_code import unit_tests
 
 
 def benchmark(

@@ -16,36 +16,20 @@ from schemas.episode import Episode, Score, UnscoredReason, reason_of
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Problem, TestSuite
 from schemas.verdict import Outcome
-from tasks.benchmarks.advanced import (
-    JudgeRequest,
-    fenced_reference,
-)
-from tasks.benchmarks.contract import (
-    Due,
-    Played,
-    ScoreRequest,
-    Staged,
-    TestRun,
-    missing_rating,
-)
+from tasks.benchmarks.advanced import JudgeRequest, fenced_reference
+from tasks.benchmarks.contract import Due, Played, ScoreRequest, Staged, TestRun, missing_rating
 from tasks.benchmarks.one_file.items import MOST_ROUNDS
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository
 from tasks.benchmarks.program_runs import base_program, patch_run
-from tasks.benchmarks.raw_rows import (
-    SUFFIXES,
-    BadRow,
-    Line,
-    parse_object,
-    read_lines,
-)
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Line, parse_object, read_lines
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
+from tasks.metrics.code_rules import unit_tests
 from tasks.metrics.registry import Metric, metric
 from tasks.metrics.repository_dialogue import resolved
-from tasks.metrics.unit_tested_code import unit_tests
 from tasks.storage.home import Home
 
 CHAT = "chat"

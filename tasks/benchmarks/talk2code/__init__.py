@@ -10,16 +10,12 @@ from tasks.benchmarks.advanced import Judging
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Axis, Results
 from tasks.benchmarks.setting import Play
-from tasks.benchmarks.talk2code.cast import cast
 from tasks.benchmarks.talk2code.construction.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.exports import EXPORTS
-from tasks.benchmarks.talk2code.measures.alignment import texts_to_embed
-from tasks.benchmarks.talk2code.measures.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.talk2code.programs import gold_answer, test_runs
-from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, METRICS, RANGES, due, score
-from tasks.benchmarks.talk2code.settings import SETTINGS
+from tasks.benchmarks.talk2code.measures import RUBRICS, judge_runs, texts_to_embed
+from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, MARTS, METRICS, RANGES, due, score
+from tasks.benchmarks.talk2code.settings import SETTINGS, cast, gold_answer, test_runs
 from tasks.benchmarks.talk2code.stage import BENCHMARK_NAME, has_dialogue, stage
-from tasks.benchmarks.talk2code.wide_tables import MARTS
 
 BENCHMARK = Benchmark(
     about=About(

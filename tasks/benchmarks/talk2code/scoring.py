@@ -1,6 +1,10 @@
-"""Scores of dialogues (turn 0) and of replies, from verdicts and judgements."""
+"""Scores of dialogues (turn 0) and of replies, from verdicts and judgements; result tables.
+
+The result tables are groups of the table `results`, and Table 1 of the paper.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 
 from schemas.dialog import Dialog, Role
 from schemas.episode import Score, StopReason, UnscoredReason, reason_of, worst_of
@@ -8,24 +12,27 @@ from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest, missing_rating
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.measures.alignment import (
+from tasks.benchmarks.talk2code.measures import (
     BY_ENTITIES,
     BY_MEANING,
-    entity_scores,
-    entity_series,
-    meaning_scores,
-    meaning_series,
-)
-from tasks.benchmarks.talk2code.measures.rubrics import (
     ENTITIES,
     EXPERIENCE,
     USER_LEVEL,
+    entity_scores,
+    entity_series,
     level_is_judged,
+    meaning_scores,
+    meaning_series,
     simulated_messages,
 )
 from tasks.benchmarks.talk2code.options import turns_of
-from tasks.benchmarks.talk2code.programs import delivery, last_round
-from tasks.benchmarks.talk2code.settings import BY_TURN, SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.settings import (
+    BY_TURN,
+    SETTINGS,
+    delivery,
+    is_interactive,
+    last_round,
+)
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
@@ -45,6 +52,16 @@ from tasks.metrics.user_dialogue import (
     reference_disclosure,
     success_rate,
     user_leakage,
+)
+from warehouse.wide_tables import (
+    NOT_APPLICABLE,
+    UNSCORED,
+    Column,
+    Columns,
+    WideTable,
+    counts,
+    interval,
+    result_columns,
 )
 
 CODE = (pass_rate, success_rate)
@@ -256,3 +273,70 @@ def _level(played: Played) -> Value:
     if verdict is None or verdict.label is None:
         return missing_rating(verdict)
     return level_kept(verdict.label, dict(played.dialog.labels)[LEVEL])
+
+
+_MEASURES = {
+    "tp": "test_case_pass_rate",
+    "sr": "success_rate",
+    "qd": "question_design",
+    "cl": "cognitive_load",
+    "if_": "interaction_fluency",
+    "ua": "user_adaptability",
+    "ce": "communication_efficiency",
+    "ls": "learning_support",
+    "experience": "interaction_experience",
+    "ec": "entity_consistency",
+    "es": "entity_satisfaction",
+    "sc": "semantic_consistency",
+    "ss": "semantic_satisfaction",
+    "delivered": "delivery_rate",
+    "user_leakage": "user_leakage",
+    "level_kept": "level_kept",
+    "disclosed": "reference_disclosure",
+}
+"""Column of the paper's Table 1 -> metric that the column shows."""
+
+
+def _measure_columns() -> Columns:
+    columns: Columns = {}
+    for name, metric in _MEASURES.items():
+        columns |= interval(name, metric) | counts(
+            f"n_{name.rstrip('_')}", metric, UNSCORED, NOT_APPLICABLE
+        )
+    return columns
+
+
+LEVELS = WideTable(
+    name="talk2code_levels",
+    grain="One row per run x axis (level, archetype, language, all) x value of the axis: the "
+    "paper's Table 1, with n of each mean.",
+    key=("run_id", "axis", "level", "archetype", "language"),
+    columns=result_columns("run_id benchmark model setting")
+    | {
+        "track": Column(
+            r"regexp_extract(setting, '^[^.]*\.([a-z]+)', 1)",
+            "Track of the setting: direct, interactive or golden.",
+        )
+    }
+    | result_columns("dataset_version episode_options scoring_options axis")
+    | {
+        "level": Column(
+            "level", "Programming level of the user; NULL where the axis is `language` or `all`."
+        ),
+        "archetype": Column(
+            "case axis when 'archetype' then position end",
+            "Archetype of the user within the level.",
+        ),
+        "language": Column(
+            "case axis when 'language' then position end", "Programming language of the dialogue."
+        ),
+        "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
+    }
+    | _measure_columns()
+    | result_columns("sandbox isolated task_share"),
+    source=(
+        "from results where benchmark = 'talk2code' and axis in ('all', 'level', 'archetype', "
+        "'language')"
+    ),
+)
+MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_groups.sql", LEVELS)

@@ -14,8 +14,12 @@ from schemas.problem import BASE_INSTRUCTION, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Line, parse_object, read_lines
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of
-from tasks.benchmarks.talk2code.construction.humaneval import number_of
-from tasks.benchmarks.talk2code.construction.seed import Seed, python_reference_of, seed_of
+from tasks.benchmarks.talk2code.construction.seed import (
+    Seed,
+    number_of,
+    python_reference_of,
+    seed_of,
+)
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.raw_row import (
     RawDialogue,
@@ -83,8 +87,7 @@ def _task_files(source: Path) -> tuple[Path, ...]:
     if not by_name:
         raise SourceUnreadable(
             f"{source} contains no {' or '.join(SUFFIXES)} file. Pass a file in the native "
-            "format, or"
-            " its folder"
+            "format, or its folder"
         )
     return tuple(by_name.values())
 

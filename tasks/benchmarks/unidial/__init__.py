@@ -9,16 +9,21 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Play
 from tasks.benchmarks.templates import Texts, Wording, owner_of
-from tasks.benchmarks.unidial.cast import cast, history_of
-from tasks.benchmarks.unidial.convert import NAME, gold_answer
+from tasks.benchmarks.unidial.convert import NAME
 from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.output import OUTPUT, published_answers, published_judgements
-from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import METRICS, RANGES, due, score
-from tasks.benchmarks.unidial.settings import SETTINGS, TEMPLATES
+from tasks.benchmarks.unidial.scoring import (
+    MARTS,
+    METRICS,
+    RANGES,
+    due,
+    gold_answer,
+    score,
+    test_runs,
+)
+from tasks.benchmarks.unidial.settings import SETTINGS, TEMPLATES, cast, history_of
 from tasks.benchmarks.unidial.stage import edition_of, plays, stage
-from tasks.benchmarks.unidial.wide_tables import MARTS
 
 
 def with_texts(texts: Texts) -> Benchmark:

@@ -12,8 +12,13 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import EDITION, Context, Dialog, MetricSpec, Role, Turn
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem
 from tasks.benchmarks.raw_rows import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, metrics_of
-from tasks.benchmarks.unidial.normal import NormalDialog, NormalTurn
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    NormalDialog,
+    NormalTurn,
+    RawDialog,
+    metrics_of,
+)
 
 NAME = "unidial"
 DATASET, REFERENCE_HISTORY, REFERENCES = "_dataset", "_reference_history", "_references"
@@ -312,11 +317,6 @@ def _problem(dialog: Dialog, cut: _Cut, level: str, file: str, line: int) -> Pro
         source_line=line,
         row_digest=dialog.row_digest,
     )
-
-
-def gold_answer(problem: Problem, turn: int) -> str:
-    """Return the reference of a round, or "" if there is none."""
-    return json.loads(problem.reference_code).get(str(turn), "") if problem.reference_code else ""
 
 
 def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:

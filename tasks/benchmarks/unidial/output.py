@@ -23,8 +23,8 @@ from tasks.benchmarks.unidial.convert import NAME, to_normal_dialog, to_normal_t
 from tasks.benchmarks.unidial.datasets import normalised, safedialbench
 from tasks.benchmarks.unidial.datasets.normalised import GENERATED
 from tasks.benchmarks.unidial.datasets.source import read_json
-from tasks.benchmarks.unidial.programs import full_name, numbered_metrics
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
+from tasks.benchmarks.unidial.scoring import full_name, numbered_metrics
 from tasks.benchmarks.unidial.stage import stage
 from tasks.language.recorded_model import RecordedAnswer
 

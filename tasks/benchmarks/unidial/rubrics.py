@@ -17,8 +17,7 @@ from tasks.benchmarks.unidial.datasets import (
     multi_challenge,
     safedialbench,
 )
-from tasks.judging.drift import Case, DriftMessages
-from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.judging.rubric import Case, DriftMessages, JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
 from tasks.metrics.written_language import n_sentences, n_words

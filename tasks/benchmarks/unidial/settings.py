@@ -1,20 +1,33 @@
-"""Settings: one for each dataset, and two for dialogues normalised by UniDial-EvalKit.
+"""Settings, one for each dataset and two for normalised dialogues; participants.
 
 `TEMPLATES` has the texts of questions and rubrics that `--templates DIR` may replace.
+
+UniDial-EvalKit normalises the dialogues of the two. Each dialogue determines if the model sees
+golden answers or its own.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from schemas.dialog import Dialog, HistoryPolicy
 from schemas.run import Limits
 from tasks.benchmarks.program_runs import extraction_option
-from tasks.benchmarks.setting import Setting
+from tasks.benchmarks.setting import (
+    MOST_STEPS,
+    CastRequest,
+    Options,
+    Setting,
+    own_texts,
+    scripted_cast,
+)
 from tasks.benchmarks.templates import ANY, Template
+from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
 from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED
+from tasks.dialogue.engine import Cast
 
 SETTINGS: Mapping[str, Setting] = {
     **{
@@ -82,3 +95,22 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
     }
 )
 """Texts of questions and rubrics that `--templates DIR` may replace."""
+
+
+STEPS_A_MESSAGE = 2
+"""Increase of an agent's step limit per message of a long context."""
+
+
+def cast(request: CastRequest) -> Cast:
+    """Return the participants of one dialogue."""
+    return scripted_cast(
+        request.subject_participant(history_of(request.dialog, request.options)),
+        own_texts(request.dialog, request.options),
+        MOST_STEPS + STEPS_A_MESSAGE * request.dialog.context_turns,
+    )
+
+
+def history_of(dialog: Dialog, options: Options) -> HistoryPolicy:
+    """Return the history that the data name for a dialogue."""
+    shows_golden = label_of(dialog, REFERENCE_HISTORY)
+    return HistoryPolicy.REFERENCE if shows_golden else HistoryPolicy.ON_POLICY

@@ -23,9 +23,8 @@ from tasks.benchmarks.unidial.convert import (
 )
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
 from tasks.benchmarks.unidial.datasets.source import NO_TEXTS, Dataset, Questions, RawDialog
-from tasks.benchmarks.unidial.programs import has_tests, read_tests
-from tasks.benchmarks.unidial.scoring import METRICS
-from tasks.metrics.unit_tested_code import unit_tests
+from tasks.benchmarks.unidial.scoring import METRICS, has_tests, read_tests
+from tasks.metrics.code_rules import unit_tests
 
 NORMALISED = "normalised"
 """Setting of dialogues whose dataset has no module in `datasets`."""

@@ -56,9 +56,8 @@ def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
             raise UnknownName("profile", choice, sorted(profiles), remedy)
         name, text = choice, profiles[choice]
     profile = read_profile(text, choice)
-    stated = profile.model_dump(
-        mode="json", exclude_defaults=True
-    )  # a field that comes later moves no id
+    # A field that comes later moves no id.
+    stated = profile.model_dump(mode="json", exclude_defaults=True)
     return profile, f"{name} {content_id(stated)[:12]}"
 
 

@@ -13,12 +13,7 @@ from schemas.outside.secret_names import looks_secret
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
 from tasks.language.endpoints.request_parts import OPENAI_KEY_VARIABLE, OPENAI_URL, secret_variables
-from tasks.language.providers.contract import (
-    ModelProvider,
-    OpenSettings,
-    SpecSettings,
-    file_name,
-)
+from tasks.language.providers.contract import ModelProvider, OpenSettings, SpecSettings, file_name
 
 if TYPE_CHECKING:
     from tasks.language.chat_model import ChatModel

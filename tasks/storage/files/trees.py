@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Any
 from sandbox.workspace.interface import Entry, Stamp, StoredFolder, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
-from tasks.storage.files.filling import Filling, RecentContents
-from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, open_descriptor, write_all
+from tasks.storage.files.keeping import (
+    MAKE_FILE,
+    Filling,
+    Keeping,
+    Named,
+    RecentContents,
+    open_descriptor,
+    write_all,
+)
 from tasks.storage.files.tree_changes import entry_at, replace_entries, tree_changes
 from tasks.storage.home import naming_full_disk
 

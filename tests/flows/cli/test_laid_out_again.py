@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER
+from tasks.benchmarks.codeif.stage import PACKAGES_FOLDER
 from tests.flows.parley_command import parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]

@@ -11,9 +11,8 @@ import pytest
 from schemas.errors import ConfigError, UnknownName
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.catalogue import all_datasets, find_datasets
-from tasks.datasets.folders import received
-from tasks.datasets.matching import is_pattern
-from tasks.datasets.public_data import PublicDataset, content_digest, read_datasets
+from tasks.datasets.git import is_pattern
+from tasks.datasets.public_data import PublicDataset, content_digest, read_datasets, received
 
 AT_HAND = {
     "codeif/codeif_bench": "codeif_bench",

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import DataUnavailable, UsageError
 from tasks.datasets.catalogue import lines_to_bring
-from tasks.datasets.folders import DataFolders, State
+from tasks.datasets.public_data import DataFolders, State
 from tasks.storage.home import Home
 from tests.fixtures.hub_server import hub_server
 from tests.fixtures.package_index import package_index, source_distribution, wheel

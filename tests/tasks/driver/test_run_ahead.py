@@ -20,7 +20,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
-from tasks.driver import ahead as driver_ahead
+from tasks.driver import stage as driver_stage
 from tasks.driver.execution import RunAhead, episode_groups
 from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage
@@ -51,7 +51,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
-    monkeypatch.setattr(driver_ahead, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(driver_stage, "_LOOK_EVERY_S", 0.01)
 
 
 def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.judging.drift import drift_cases
-from tasks.judging.rubric import Rubric
+from tasks.judging.rubric import Rubric, drift_cases
 
 FEWEST = 8
 

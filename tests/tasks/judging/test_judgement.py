@@ -11,8 +11,7 @@ from schemas.content_id import text_digest
 from schemas.dialog import Role
 from schemas.episode import UnscoredReason
 from schemas.run import ModelIdentity, Sampling
-from tasks.judging.judgement import Judgement, ask_judge, id_of, verdicts_of
-from tasks.judging.rubric import MOST_DRIFT_CASES, Rubric
+from tasks.judging.rubric import MOST_DRIFT_CASES, Judgement, Rubric, ask_judge, id_of, verdicts_of
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message, prompt_text
 from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, WHOLE

@@ -10,7 +10,7 @@ import pytest
 from schemas.dialog import Dialog
 from schemas.episode import StopReason, UnscoredReason
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.repository import RESOURCE
+from tasks.benchmarks.codeif.stage import RESOURCE
 from tasks.benchmarks.contract import Staged
 from tasks.planning import environment_check
 from tasks.planning.dataset import resolved_data

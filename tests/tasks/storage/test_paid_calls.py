@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import DiskFull
-from tasks.judging.judgement import Judgement
+from tasks.judging.rubric import Judgement
 from tasks.storage.journaling import segments
 from tasks.storage.journaling.segments import Form, read_segments
 from tasks.storage.paid_calls import Calls, read_calls

@@ -14,11 +14,10 @@ from schemas.episode import Step
 from schemas.errors import ServerUnavailable
 from schemas.lake.records import RunEpisode
 from tasks.storage.home import Home, find_home
-from tasks.storage.journaling import shipping
+from tasks.storage.journaling import segments as journal_segments
 from tasks.storage.journaling.dialogue_calls import DIALOGUE_CALLS, read_unfinished
 from tasks.storage.journaling.leases import LeaseLost, lease_shard, shard_attempt
-from tasks.storage.journaling.segments import read_segments, remove_segments
-from tasks.storage.journaling.shipping import ShippedSegments
+from tasks.storage.journaling.segments import ShippedSegments, read_segments, remove_segments
 from tasks.storage.paid_calls import Calls
 from tasks.storage.parquet_store import Lake
 from tests.tasks.storage.test_dialogue_calls import player
@@ -98,7 +97,7 @@ def test_a_part_that_was_replaced_under_its_name_is_seen_to_be_another(home: Hom
 def test_steps_are_shipped_within_seconds_and_at_the_end(
     home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "SHIP_EVERY_S", 0.05)
+    monkeypatch.setattr(journal_segments, "SHIP_EVERY_S", 0.05)
     calls = Calls(home.journal("r"), DIALOGUE_CALLS, remembers=False)
     playing = player(calls, "e")
     playing.add(step(1), is_paid=True)
@@ -106,7 +105,7 @@ def test_steps_are_shipped_within_seconds_and_at_the_end(
     while not read_unfinished(home.journal("r")):
         assert time.monotonic() < deadline, "nothing was shipped"
         time.sleep(0.01)
-    monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
+    monkeypatch.setattr(journal_segments, "SHIP_EVERY_S", 3600)
     playing.add(step(2), is_paid=True)
     calls.close()
     assert [kept.turn for kept in read_unfinished(home.journal("r"))["e"].steps] == [1, 2]
@@ -121,7 +120,7 @@ def test_steps_are_shipped_within_seconds_and_at_the_end(
 def test_rows_wait_for_a_store_that_fails_and_their_writer_hears_of_it(
     home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
+    monkeypatch.setattr(journal_segments, "SHIP_EVERY_S", 3600)
     segments = ShippedSegments(store / "log")
     segments.write({"row": 1})
     with monkeypatch.context() as patch:
@@ -143,7 +142,7 @@ def _fails(*_: object) -> int:
 def test_nothing_is_shipped_for_a_shard_that_was_lost(
     home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
+    monkeypatch.setattr(journal_segments, "SHIP_EVERY_S", 3600)
     segments = ShippedSegments(store / "log")
     tries = home.tries("r")
     with shard_attempt(tries, "night-0"):

@@ -15,7 +15,7 @@ import pytest
 
 from sandbox.workspace.interface import Stamp, StoredFolder, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
-from tasks.storage.files.filling import RecentContents
+from tasks.storage.files.keeping import RecentContents
 from tasks.storage.files.trees import TreeStore
 
 

@@ -8,7 +8,7 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.advanced import ConstructionRequest
 from tasks.benchmarks.codeif.raw_row import RawRequirement
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.raw_rows import Text
 from tasks.language.prompt import fill, load_prompt
 

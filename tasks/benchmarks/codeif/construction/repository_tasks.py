@@ -32,9 +32,14 @@ from tasks.benchmarks.codeif.construction.base_task import (
     Verification,
     report,
 )
-from tasks.benchmarks.codeif.construction.building import REJECTED, rejected_rows, review
-from tasks.benchmarks.codeif.construction.pairs import verified_pairs
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.construction.building import (
+    REJECTED,
+    rejected_rows,
+    review,
+    verified_pairs,
+)
+from tasks.benchmarks.codeif.settings import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
+from tasks.benchmarks.codeif.stage import (
     CONSTRUCTION_REPOSITORIES,
     LIMITS,
     RAW_ROW,
@@ -42,7 +47,6 @@ from tasks.benchmarks.codeif.repository import (
     place_of,
     project_of,
 )
-from tasks.benchmarks.codeif.strategies import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.setting import Options
 from tasks.language.prompt import fill, load_prompt

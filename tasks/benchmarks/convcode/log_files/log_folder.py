@@ -216,8 +216,7 @@ class LogFolder:
                 f"{self.folder} lacks the first answers of {self.model}, to which turn 1 refers."
                 " Add upstream's file"
                 " MODEL--bigcodebench-instruct--vllm-0-1-sanitized-calibrated.jsonl with its"
-                " _eval_results.json,"
-                f" or {self._name(feedback, 0)} as written by `parley build`"
+                f" _eval_results.json, or {self._name(feedback, 0)} as written by `parley build`"
             )
         return self.first_answers
 

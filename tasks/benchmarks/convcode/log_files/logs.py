@@ -1,25 +1,140 @@
-"""ConvCodeBench: logged turns of a reference model as one-message dialogs (section 3)."""
+"""ConvCodeBench: logged turns of a reference model as one-message dialogs (section 3).
 
+Error messages on rows of the log files, and of the files with test results in the same folder, name
+file and line.
+"""
+
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from pydantic import Field, ValidationError
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from schemas.episode import FeedbackSetting, VerbalFeedback
+from schemas.episode import Feedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, eval_file, find_logs
-from tasks.benchmarks.convcode.log_files.log_rows import (
-    FirstAnswer,
-    LogRow,
-    Placed,
-    read_passed,
-    read_rows,
-)
-from tasks.benchmarks.convcode.prompts import compose
+from tasks.benchmarks.convcode.prompts import NO_SYNTAX_ERRORS, compose
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
+from tasks.benchmarks.raw_rows import RawModel, Text, read_models
 from tasks.benchmarks.staging import dialog_of, question
+
+
+class FirstAnswer(RawModel):
+    """Row of the first answers (turn 0)."""
+
+    task_id: Text
+    solution: str
+    dataset_version: str | None = None
+    """Version of the data.
+
+    Upstream's rows do not state their data. The fields `dataset_version`, `row_digest` and `turns`
+    are Parley's.
+    """
+    row_digest: str | None = None
+    turns: int | None = Field(default=None, ge=1)
+    """Number of feedback turns of the logged run."""
+
+
+class LogRow(FirstAnswer):
+    """Row of turn 1 or later: feedback on the previous turn and the resulting code."""
+
+    compilation_feedback: str | None
+    execution_feedback: str | None
+    user_feedback: str | None
+    iteration: int
+
+    @property
+    def feedback(self) -> Feedback:
+        """Return the feedback on the earlier code. Its parts are None if that code had passed."""
+        return Feedback(
+            compilation=self.compilation_feedback,
+            execution=self.execution_feedback,
+            verbal=self.user_feedback,
+        )
+
+    @property
+    def requests_fix(self) -> bool:
+        """Return True if the model was asked to fix the earlier code.
+
+        The request contained a user's feedback, or else the compiler's message. There is no user's
+        feedback in two cases: upstream asks no expert about code that still does not compile after
+        three requests, and a novice makes no comment if the shown tests pass.
+        """
+        return self.user_feedback is not None or self.compilation_feedback not in (
+            None,
+            NO_SYNTAX_ERRORS,
+        )
+
+
+class _Result(RawModel):
+    status: Literal["pass", "fail", "timeout"]
+
+
+class _Results(RawModel):
+    eval: dict[str, list[_Result]]
+
+
+Row = TypeVar("Row", bound=FirstAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[Row]):
+    """Row with its location, for error messages."""
+
+    place: str
+    row: Row
+
+
+def read_rows(path: Path, kind: type[Row]) -> dict[str, Placed[Row]]:
+    """Return all rows of a log file by task.
+
+    Raises:
+        SourceUnreadable: A line is not such a row, or a task has two rows. The message names the
+            line.
+    """
+    rows: dict[str, Placed[Row]] = {}
+    for placed in (Placed(place, row) for place, row in read_models(path, kind)):
+        first = rows.setdefault(placed.row.task_id, placed)
+        if first is not placed:
+            raise SourceUnreadable(
+                f"{placed.place}: task {placed.row.task_id!r} already has a row ({first.place}). "
+                "Remove one of them"
+            )
+    return rows
+
+
+def read_passed(path: Path) -> dict[str, bool]:
+    """Return task -> True if the task's code passed all its tests, from a file of test results.
+
+    Raises:
+        SourceUnreadable: The file is missing or invalid, or a task has several results. The message
+            names the task.
+    """
+    try:
+        results = _Results.model_validate(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        raise SourceUnreadable(
+            f"{path} is missing, so it is unknown which code passed. Put it beside its log"
+        ) from None
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        raise SourceUnreadable(
+            f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from None
+    except (OSError, ValueError, RecursionError) as fault:
+        raise SourceUnreadable(f"{path} cannot be read as JSON ({fault}). Fetch it again") from None
+    for task, results_of_task in results.eval.items():
+        if len(results_of_task) != 1:
+            raise SourceUnreadable(
+                f"{path}: task {task!r} has {len(results_of_task)} results instead of one"
+            )
+    return {task: results[0].status == "pass" for task, results in results.eval.items()}
+
 
 EXTRA_CALLS = 3
 """Maximum difference between a row's `iteration` and the turn of its file.
@@ -210,8 +325,7 @@ def _require_sense(logged: _Logged, task: str) -> None:
         if placed.row.requests_fix and had_passed:
             raise SourceUnreadable(
                 f"{placed.place}: feedback on code of task {task!r},"
-                f" which passed at turn {turn - 1}."
-                " Use log and results of one run"
+                f" which passed at turn {turn - 1}. Use log and results of one run"
             )
         if (
             not placed.row.requests_fix
@@ -220,8 +334,7 @@ def _require_sense(logged: _Logged, task: str) -> None:
         ):
             raise SourceUnreadable(
                 f"{placed.place}: no expert's feedback on code of task {task!r},"
-                " which did not pass."
-                " Use log and results of one run"
+                " which did not pass. Use log and results of one run"
             )
 
 

@@ -228,8 +228,7 @@ def _review_row(
 
 CONSTRUCTION = Construction(
     help="dialogues with each persona, by incremental disclosure, from HumanEval, ColBench's "
-    "backend"
-    " tasks or native rows",
+    "backend tasks or native rows",
     roles={
         "model": Role(
             "writes dialogues, and references in Java and JavaScript",

@@ -8,22 +8,20 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Questions,
-    RawDialog,
-    attempt,
-    file_name,
-    numbered,
-    read_json,
-    row_excerpt,
-    shown_text,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
+    Questions,
+    RawDialog,
     answer_turn,
+    attempt,
+    file_name,
     metric_config,
+    numbered,
+    read_json,
+    row_excerpt,
     scripted_turn,
+    shown_text,
 )
 
 CATEGORIES = {1: "Multi-hop", 2: "Temporal", 3: "Open-domain", 4: "Single-hop", 5: "Adversarial"}
@@ -38,8 +36,7 @@ QUESTIONS = {
     "locomo_system": shown_text(
         "locomo",
         "You are {assistant}, and the user is {user}. What follows is your talk with {user} "
-        "over many days. A line with the date"
-        " stands where a new conversation begins.",
+        "over many days. A line with the date stands where a new conversation begins.",
     ),
     "locomo_question": shown_text("locomo", f"{_SHORT}{{question}}", "question"),
     "locomo_date_question": shown_text(
@@ -50,8 +47,7 @@ QUESTIONS = {
     "locomo_choice": shown_text(
         "locomo",
         "Question: From the talk above, answer this question.\n\nQuestion: {question} Choose "
-        "the right one: (a) {first} (b)"
-        " {second}.",
+        "the right one: (a) {first} (b) {second}.",
         *("question", "first", "second"),
     ),
 }

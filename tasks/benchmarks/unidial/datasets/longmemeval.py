@@ -8,18 +8,16 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    RawDialog,
-    attempt,
-    file_name,
-    read_json_list,
-    row_excerpt,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
+    RawDialog,
     answer_turn,
+    attempt,
+    file_name,
     metric_config,
+    read_json_list,
+    row_excerpt,
     scripted_turn,
 )
 

@@ -9,20 +9,18 @@ from typing import Any
 from tasks.benchmarks.raw_rows import matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Questions,
-    RawDialog,
-    file_name,
-    read_each,
-    shown_text,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
+    Questions,
+    RawDialog,
     answer_turn,
+    file_name,
     metric_config,
+    read_each,
     scripted_turn,
+    shown_text,
 )
 
 FILES = {

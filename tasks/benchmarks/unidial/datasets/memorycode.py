@@ -11,22 +11,20 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Questions,
-    RawDialog,
-    attempt,
-    file_name,
-    read_json,
-    row_excerpt,
-    shown_text,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
+    Questions,
+    RawDialog,
     answer_turn,
+    attempt,
+    file_name,
     metric_config,
+    read_json,
+    row_excerpt,
     scripted_turn,
+    shown_text,
 )
 
 LONG = 15
@@ -35,16 +33,14 @@ _NAME = re.compile(r"dialogue_(\d+)\.json(\.gz)?")
 QUESTIONS = {
     "memorycode_system": shown_text(
         "memorycode",
-        "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has "
-        "told you how code is to be written."
-        " Answer with Python code alone: no greeting, no explanation, nothing before or "
-        "after the code, and no questions.",
+        "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has told you "
+        "how code is to be written. Answer with Python code alone: no greeting, no explanation, "
+        "nothing before or after the code, and no questions.",
     ),
     "memorycode_query": shown_text(
         "memorycode",
         "From all that you were told, write a {query}. Give no example of its use. Follow "
-        "your mentor's newest guidelines,"
-        " whatever was updated since.",
+        "your mentor's newest guidelines, whatever was updated since.",
         "query",
     ),
 }

@@ -10,17 +10,15 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow, matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    RawDialog,
-    read_each,
-    read_objects,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     EvalConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
+    RawDialog,
     metric_config,
+    read_each,
+    read_objects,
     scripted_turn,
 )
 

@@ -7,15 +7,13 @@ from typing import Any
 from tasks.benchmarks.raw_rows import matching
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    RawDialog,
-    file_name,
-    read_each,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
+    RawDialog,
     answer_turn,
+    file_name,
     metric_config,
+    read_each,
     scripted_turn,
 )
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_rows import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, attempt
-from tasks.benchmarks.unidial.normal import (
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
+    RawDialog,
     answer_turn,
+    attempt,
     metric_config,
     scripted_turn,
 )

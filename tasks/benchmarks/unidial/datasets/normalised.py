@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.benchmarks.raw_rows import BadRow, validated
-from tasks.benchmarks.unidial.datasets.source import RawDialog, numbered, read_json
-from tasks.benchmarks.unidial.normal import NormalDialog
+from tasks.benchmarks.unidial.datasets.source import NormalDialog, RawDialog, numbered, read_json
 
 GENERATED, META = "generated", "_meta.json"
 

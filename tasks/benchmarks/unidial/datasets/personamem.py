@@ -11,20 +11,18 @@ from typing import Any
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Questions,
-    RawDialog,
-    attempt,
-    read_objects,
-    shown_text,
-)
-from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
+    Questions,
+    RawDialog,
     answer_turn,
+    attempt,
     metric_config,
+    read_objects,
     scripted_turn,
+    shown_text,
 )
 
 SPLITS = ("32k", "128k", "1M")

@@ -13,7 +13,7 @@ from schemas.dialog import MISSING, Dialog
 from schemas.problem import Problem
 from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repository import LIMITS, RESOURCE, place_of
+from tasks.benchmarks.codeif.stage import LIMITS, RESOURCE, place_of
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.tools import WantedProgram
 from tasks.language.markdown_code import first_python_block

@@ -14,7 +14,7 @@ import pytest
 
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.recording import import_recording
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGY_SLOT
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGY_SLOT
 from tests.tasks.benchmarks.codeif.sandboxed import Judged, judge
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared, pytest.mark.usefixtures("bubblewrap")]

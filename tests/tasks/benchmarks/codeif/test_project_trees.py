@@ -13,7 +13,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import ModelIdentity, RunSpec
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER, RESOURCE
+from tasks.benchmarks.codeif.stage import PACKAGES_FOLDER, RESOURCE
 from tasks.converse import context_for
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest

@@ -27,8 +27,8 @@ from tasks.benchmarks.codeif.projects import (
     requirements_of,
     with_listing,
 )
-from tasks.benchmarks.codeif.repository import project_of
-from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
+from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGIES
+from tasks.benchmarks.codeif.stage import project_of
 from tests.fixtures.git_host import commit, git_host, mirrored
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks
 

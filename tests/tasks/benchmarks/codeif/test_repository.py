@@ -16,8 +16,8 @@ from schemas.errors import ConfigError, UnknownName, Unscorable
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.programs import wanted_programs
-from tasks.benchmarks.codeif.repository import (
+from tasks.benchmarks.codeif.cast import wanted_programs
+from tasks.benchmarks.codeif.stage import (
     RESOURCE,
     context_from,
     place_of,

@@ -15,8 +15,8 @@ from schemas.dialog import MISSING
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.construction.repository_tasks import FILES, _without_body  # pyright: ignore[reportPrivateUsage]
-from tasks.benchmarks.codeif.repository import CONSTRUCTION_REPOSITORIES
-from tasks.benchmarks.codeif.strategies import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES
+from tasks.benchmarks.codeif.settings import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES
+from tasks.benchmarks.codeif.stage import CONSTRUCTION_REPOSITORIES
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, judged, passes, placed

@@ -10,7 +10,7 @@ import pytest
 
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.strategies import STRATEGIES
+from tasks.benchmarks.codeif.settings import STRATEGIES
 from tests.own_files import ROOT
 from tests.tasks.benchmarks.codeif.sandboxed import outcomes_of
 

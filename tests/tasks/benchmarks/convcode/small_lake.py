@@ -11,8 +11,7 @@ from schemas.episode import Score
 from schemas.lake.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.run import ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.benchmarks.convcode.scoring import score
-from tasks.benchmarks.convcode.wide_tables import MARTS
+from tasks.benchmarks.convcode.scoring import MARTS, score
 from tests.tasks.benchmarks.convcode.played import DATASET, problem
 from tests.warehouse.small_run import write_part
 from warehouse.publication.publish import publish

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.episode import Score, StopReason
 from tasks.benchmarks.contract import Played
-from tasks.benchmarks.convcode.programs import test_runs as runs_of
 from tasks.benchmarks.convcode.scoring import IMPLICATIONS, METRICS, due, score
+from tasks.benchmarks.convcode.stage import test_runs as runs_of
 from tests.tasks.benchmarks.convcode.played import by_metric, live, problem, request, static
 
 FULL, EXPERT, NOVICE = "live[f_c,f_e*]", "live[f_c,f_e,f_v*]", "live[f_c,f_e,f_v]"

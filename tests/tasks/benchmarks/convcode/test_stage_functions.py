@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.problem import Problem
-from tasks.benchmarks.convcode.function_rows import module_of_asserts, module_of_check
+from tasks.benchmarks.convcode.raw_row import module_of_asserts, module_of_check
 from tasks.benchmarks.convcode.stage import stage
 from tests.tasks.benchmarks.convcode.raw_rows import asserts_row, check_row, write_rows
 

@@ -9,7 +9,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.issue_user import (
+from tasks.benchmarks.dialogue_swebench.cast import (
     MOST_EMPTY,
     MOST_REVIEW_TOKENS,
     MOST_TOKENS,

@@ -22,9 +22,8 @@ from tasks.benchmarks.dialogue_swebench.images import PROGRAMS, Images
 from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.storage.files.checkouts import Checkouts
+from tasks.storage.files.checkouts import Checkouts, with_built_files, with_trees
 from tasks.storage.files.git_repositories import Repository
-from tasks.storage.files.image_checkouts import with_built_files, with_trees
 from tasks.storage.files.pulled_images import disk_gb
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home

@@ -16,7 +16,7 @@ from schemas.run import Limits
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.benchmarks.program_runs import diff_in, final_patch
 from tasks.dialogue.agents.repository.labels import ENDED, FINISHED, PATCH
-from tasks.dialogue.agents.repository.patch_extraction import extract_patch
+from tasks.dialogue.agents.repository.loop import extract_patch
 from tasks.dialogue.engine import Ending
 from tasks.dialogue.tools import DialogueWorkspace
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE

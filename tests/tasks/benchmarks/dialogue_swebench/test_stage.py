@@ -13,7 +13,7 @@ import pytest
 
 from schemas.errors import ConfigError, SourceUnreadable
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.issue_user import draw_persona, personas
+from tasks.benchmarks.dialogue_swebench.cast import draw_persona, personas
 from tasks.benchmarks.dialogue_swebench.resources import read_environments, resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore

@@ -17,8 +17,7 @@ from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.benchmarks.talk2code.measures.alignment import noted_entities
-from tasks.benchmarks.talk2code.measures.rubrics import DIMENSIONS, level_is_judged
+from tasks.benchmarks.talk2code.measures import DIMENSIONS, level_is_judged, noted_entities
 from tasks.metrics.intent_alignment import Counting, entity_consistency, match_densities
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, episode, play, sample
 from tests.tasks.language.quoted import quoted_talk

@@ -11,8 +11,8 @@ from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.unidial import BENCHMARK
-from tasks.benchmarks.unidial.convert import gold_answer
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs, visible_messages
+from tasks.benchmarks.unidial.scoring import gold_answer
 from tests.tasks.benchmarks.unidial.played import context_of, dialogue, play, sample
 from tests.tasks.language.quoted import quoted_talk
 

@@ -8,8 +8,8 @@ import pytest
 
 from schemas.dialog import MetricSpec, Role, Turn
 from schemas.episode import Episode, Step
-from tasks.benchmarks.unidial import BENCHMARK, programs
-from tasks.benchmarks.unidial.programs import numbered_metrics
+from tasks.benchmarks.unidial import BENCHMARK, scoring
+from tasks.benchmarks.unidial.scoring import numbered_metrics
 from tests.flows.parley_command import ask, parley
 from tests.tasks.benchmarks.unidial.played import play
 
@@ -124,11 +124,9 @@ def test_a_program_has_the_name_of_its_score() -> None:
         for name, arguments in specs
     )
     turn = Turn(turn=1, role=Role.ASSISTANT, metrics=metrics)
-    scored = [name for spec, name in numbered_metrics(turn) if programs.is_tested(spec)]
+    scored = [name for spec, name in numbered_metrics(turn) if scoring.is_tested(spec)]
     assert (
-        [tests.name for tests in programs.tests_of(turn)]
-        == scored
-        == ["unit_tests", "unit_tests#2"]
+        [tests.name for tests in scoring.tests_of(turn)] == scored == ["unit_tests", "unit_tests#2"]
     )
 
 
@@ -152,7 +150,7 @@ BASH = "First:\n```bash\npip install it\n```\nThen:\n"
 def test_the_python_block_is_run_however_it_is_tagged(tmp_path: Path, opening: str) -> None:
     made = staged(tmp_path, ROW)
     episode = answered_with(f"{BASH}{opening}\n{SUM}\n```\nDone.")
-    runs = programs.test_runs(made.problems[0], made.dialogs[0], episode, {})
+    runs = scoring.test_runs(made.problems[0], made.dialogs[0], episode, {})
     assert {run.code for run in runs if run.turn == 1} == {f"{SUM}\n"}
     assert {run.reference for run in runs} == {f"{SUM}\n"}
 
@@ -165,7 +163,7 @@ def test_without_a_python_block_the_first_one_or_the_whole_answer_is_run(
     tmp_path: Path, answer: str, code: str
 ) -> None:
     made = staged(tmp_path, ROW)
-    runs = programs.test_runs(made.problems[0], made.dialogs[0], answered_with(answer), {})
+    runs = scoring.test_runs(made.problems[0], made.dialogs[0], answered_with(answer), {})
     assert {run.code for run in runs if run.turn == 1} == {code}
 
 

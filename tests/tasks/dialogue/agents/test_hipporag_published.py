@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.dialogue.agents.memory.fact_graph import (
+from tasks.dialogue.agents.memory.hipporag import (
     LINKED,
     SYNONYM,
     Fact,
     FactGraph,
+    chosen_facts,
     fact_text,
     plain,
 )
-from tasks.dialogue.agents.memory.hipporag import chosen_facts
 from tests.fixtures.clone import HIPPORAG
 
 pytestmark = [pytest.mark.slow, HIPPORAG.needed]

@@ -26,6 +26,7 @@ from tasks.dialogue.agents.repository.labels import (
     has_label,
     n_answers,
 )
+from tasks.dialogue.agents.repository.loop import patch_step
 from tasks.dialogue.agents.repository.outside import session as paths
 from tasks.dialogue.agents.repository.outside.adapter import Adapter, require_same_release
 from tasks.dialogue.agents.repository.outside.session import (
@@ -37,7 +38,6 @@ from tasks.dialogue.agents.repository.outside.session import (
     tool_call,
     tools_in,
 )
-from tasks.dialogue.agents.repository.patch_extraction import patch_step
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
 from tasks.dialogue.chat_subject import answer_step, refusal_of
 from tasks.dialogue.engine import Stop, Transcript

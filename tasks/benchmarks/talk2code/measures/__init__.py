@@ -1,1 +1,0 @@
-"""Measures of a dialogue: judges' ratings, entities, and similarity of replies to the reference."""
