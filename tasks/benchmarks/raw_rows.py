@@ -76,7 +76,7 @@ def matching(folder: Path, *patterns: str) -> tuple[Path, ...]:
     paths: dict[str, Path] = {}
     for pattern in patterns:
         for path in sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")]):
-            paths.setdefault(path.name.removesuffix(".gz"), path)
+            paths.setdefault(str(path).removesuffix(".gz"), path)
     return tuple(paths.values())
 
 

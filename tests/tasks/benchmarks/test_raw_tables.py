@@ -4,7 +4,7 @@ import csv
 import json
 from pathlib import Path
 
-from tasks.benchmarks.raw_rows import Fault, Line, read_csv
+from tasks.benchmarks.raw_rows import Fault, Line, matching, read_csv
 
 
 def test_a_row_of_another_width_is_a_fault_of_its_own_and_one_of_the_file_ends_it(
@@ -35,3 +35,11 @@ def test_long_cells_are_read_and_the_process_s_own_bound_stays(tmp_path: Path) -
     assert csv.field_size_limit() == before
     assert [type(row) for row in rows] == [Line]
     assert csv.field_size_limit() == before < 1 << 20
+
+
+def test_files_of_one_name_in_several_folders_are_all_found(tmp_path: Path) -> None:
+    for name in ("a/rows.json", "a/rows.json.gz", "b/rows.json.gz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    files = matching(tmp_path, "a/rows.json", "b/rows.json")
+    assert [str(path.relative_to(tmp_path)) for path in files] == ["a/rows.json", "b/rows.json.gz"]
