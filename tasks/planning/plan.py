@@ -68,7 +68,7 @@ IN_IMAGES = "docker"
 
 
 class RunPlan:
-    """Plan of one evaluation. A plain class, because Prefect searches dataclasses for futures."""
+    """Plan of one evaluation."""
 
     def __init__(
         self,

@@ -27,13 +27,13 @@ from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tasks.worker.process import RunState
 from tests.faults.nights import local_client
+from tests.tasks.staged_plan import stage
 from tests.tasks.worker import coding_rounds
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
@@ -60,7 +60,7 @@ def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPla
         model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
     )
     plan = plan_run(asked, Home(home))
-    stage.fn(plan, "stage")
+    stage(plan)
     return plan
 
 

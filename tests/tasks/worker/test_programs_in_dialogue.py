@@ -28,10 +28,10 @@ from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests, verdict_rows
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.worker.program_book import BookReader, ProgramBook, ProgramFacts, ReportCache, sandbox_of
 from tests.faults.nights import local_client
+from tests.tasks.staged_plan import stage
 from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
 
 
@@ -71,15 +71,13 @@ class Night:
 
 
 def play(plan: RunPlan, client: Any) -> Night:
-    stage.fn(plan, "stage")
+    stage(plan)
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))
     episodes = plan.episodes.packed(plan.members.ids)
     executed = run_stage(ExecuteStage(plan, context, client, episodes))
     verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
-    return Night(
-        conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score")
-    )
+    return Night(conversed, executed, episodes, verdicts, score(plan, episodes, verdicts))
 
 
 @pytest.fixture(scope="module")
