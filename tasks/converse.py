@@ -15,9 +15,10 @@ from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.driver.execution import DecideAhead, RunAhead
+from tasks.decide import DecideAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import Stage, StageResult
+from tasks.execute import RunAhead
 from tasks.language.access import ModelAccess
 from tasks.planning.participants.models import (
     access_in_worker,

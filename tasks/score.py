@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from schemas.content_id import rows_id
-from schemas.episode import Episode, Score
+from schemas.episode import Episode, Score, by_episode
 from schemas.lake.rows import PackedRows
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.driver.fan_out import even_shards
-from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
 from tasks.storage.staged_rows import context_of

@@ -12,7 +12,7 @@ from flows.night.run_queue import QueuedRun
 from flows.night.session import Session
 from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
-from schemas.episode import Episode, Score
+from schemas.episode import Episode, Score, by_episode
 from schemas.errors import BudgetSpent
 from schemas.lake.rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
@@ -20,8 +20,8 @@ from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import AuditStage, audited_passes, drawn_programs
 from tasks.cache_policy import run_stage_task, run_task
 from tasks.converse import Conversed, ConverseStage, context_for, settle
-from tasks.driver.execution import DecideAhead
-from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
+from tasks.decide import DecideAhead
+from tasks.driver.judging import JudgeAhead, Judgements, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts
 from tasks.judge import JudgeStage, ask_drift

@@ -21,7 +21,7 @@ from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.lake.rows import from_arrow
 from tasks.converse import ConverseShards, context_for, settle
-from tasks.driver.execution import shard_of
+from tasks.execute import shard_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

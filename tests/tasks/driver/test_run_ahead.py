@@ -21,9 +21,8 @@ from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import stage as driver_stage
-from tasks.driver.execution import RunAhead, episode_groups
 from tasks.driver.stage import StageResult, run_stage
-from tasks.execute import ExecuteStage
+from tasks.execute import ExecuteStage, RunAhead, episode_groups
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
