@@ -30,7 +30,7 @@ from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.parquet_store import merge_episodes
-from tasks.storage.pending import WantedEpisode, WantedEpisodes
+from tasks.storage.run_rows import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard

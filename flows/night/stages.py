@@ -30,7 +30,7 @@ from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
-from tasks.storage.pending import WantedEpisodes
+from tasks.storage.run_rows import WantedEpisodes
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult

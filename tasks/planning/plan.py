@@ -58,7 +58,7 @@ from tasks.planning.run_options import (
 from tasks.planning.why_rerun import refuse_other_run, resumed_spec
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.pending import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
+from tasks.storage.run_rows import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
 from tasks.storage.staged_rows import context_lengths
 
 NO_SANDBOX = "unneeded"

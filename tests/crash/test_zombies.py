@@ -28,7 +28,7 @@ from tasks.storage.home import Home
 from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import episode_rows, read_episodes
+from tasks.storage.run_rows import episode_rows, read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import RunContext

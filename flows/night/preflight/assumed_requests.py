@@ -24,7 +24,7 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.dialogue_calls import Unfinished
-from tasks.storage.pending import WantedEpisode
+from tasks.storage.run_rows import WantedEpisode
 
 _EPISODE_FIELDS = ("episode_id", "problem_id", "dialog_id", "row_digest", "sample", "seed")
 TOKENS_PER_ANSWER = 300

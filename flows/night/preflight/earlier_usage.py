@@ -31,7 +31,7 @@ from tasks.planning.participants.choice import PlannedModel
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.storage.paid_calls import built_talks
-from tasks.storage.pending import WantedEpisode
+from tasks.storage.run_rows import WantedEpisode
 
 _MOST_EPISODES = 200
 _MOST_JUDGEMENTS = 2000

@@ -20,7 +20,7 @@ from tasks.judge import JudgeStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes
 from tasks.worker.jobs import JudgeShard, ShardResult
 from tasks.worker.judge_shard import judge_shard
 from tests.faults.nights import local_client

@@ -15,7 +15,7 @@ from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes
 from tests.faults.nights import local_client
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
 from tests.tasks.benchmarks.alike import NAME, WEATHER
