@@ -15,7 +15,7 @@ from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
-from tasks.storage.audited import verdict_table
+from tasks.storage.run_rows import verdict_table
 from tasks.storage.staged_rows import context_of
 
 if TYPE_CHECKING:

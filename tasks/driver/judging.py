@@ -20,10 +20,10 @@ from tasks.driver.stage import Ahead
 from tasks.judging.rubric import STORED_FIELDS, Judgement, Rubric, id_of, verdicts_of
 from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
-from tasks.storage.audited import read_verdicts
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.paid_calls import read_calls
+from tasks.storage.run_rows import read_verdicts
 from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog

@@ -20,9 +20,9 @@ from schemas.episode import Episode, Score, Step, StepKind, StopReason, by_episo
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
+from tasks.storage.run_rows import read_verdicts
 from warehouse.connect import Rows, query
 
 _STOPS = {

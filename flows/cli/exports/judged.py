@@ -16,8 +16,8 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.rating_file import SHEET_VALUE
 from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
+from tasks.storage.run_rows import read_verdicts
 from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 
