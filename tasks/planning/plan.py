@@ -46,7 +46,6 @@ from tasks.planning.participants.choice import (
     is_in_play,
     own_sampling,
 )
-from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.run_options import (
     apply_templates,
@@ -59,7 +58,7 @@ from tasks.planning.why_rerun import refuse_other_run, resumed_spec
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
 from tasks.storage.run_rows import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
-from tasks.storage.staged_rows import context_lengths
+from tasks.storage.staged_rows import PlayedDialogs, context_lengths, played_problems
 
 NO_SANDBOX = "unneeded"
 """Name of the sandbox in the spec of a run without programs."""
