@@ -278,7 +278,8 @@ def side_by_side(
             The other runs are stopped first.
     """
     plans = [session.plan_of(request) for request in requests]
-    await_baselines([plan for plan in plans if plan])
+    if any(request.decide for request in requests):
+        await_baselines([plan for plan in plans if plan])
     narrow = too_narrow([plan for plan in plans if plan], session.workers)
     needs = [
         needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))

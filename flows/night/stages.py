@@ -10,7 +10,6 @@ import pyarrow as pa
 from flows.night.reporting.run_record import Work
 from flows.night.run_queue import QueuedRun
 from flows.night.session import Session
-from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
 from schemas.episode import Episode, Score, by_episode
 from schemas.errors import BudgetSpent
@@ -27,6 +26,7 @@ from tasks.execute import ExecuteStage, expected_verdicts
 from tasks.judge import JudgeStage, ask_drift
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.dataset import write_staged
+from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows

@@ -176,7 +176,8 @@ class RunPlan:
         """Problems that the request leaves out because packages are missing; None for none."""
         if not self.request.benchmark.skip_missing_packages or not self.runs_programs:
             return None
-        return find_skipped_problems(self.benchmark, self.spec, self.problems.values())
+        packages = {name: problem.packages for name, problem in self.problems.items()}
+        return find_skipped_problems(self.benchmark, self.spec, packages)
 
     def look_again(self) -> None:
         """Update members and evidence, which other runs may have changed since the plan was made.
@@ -192,8 +193,10 @@ class RunPlan:
     def find_evidence(self) -> None:
         """Set the evidence of a run that may be decided early, or `no_baseline`."""
         self.evidence = self.no_baseline = None
+        if self.request.decide is None:
+            return
         try:
-            self.evidence = evidence_for(self)
+            self.evidence = evidence_for(self, self.request.decide)
         except NoBaseline as error:
             self.no_baseline = error
 
@@ -393,7 +396,8 @@ def plan_night(
     """
     cache = cache or DatasetCache()
     plans = [plan_run(request, home, cache) for request in requests]
-    await_baselines(plans)
-    for plan in plans:
-        plan.require_baseline()
+    if any(request.decide for request in requests):
+        await_baselines(plans)
+        for plan in plans:
+            plan.require_baseline()
     return plans

@@ -85,16 +85,19 @@ def _tasks(shard: ConverseShard) -> list[_Task]:
 async def _play_all(
     run: RunState, context: RunContext, tasks: Sequence[_Task], hold: ShardLease
 ) -> "list[_Ended | BaseException]":
-    async def when_there_is_room(task: _Task) -> _Ended:
-        async with run.images.ready(task.problem) as ready, run.gate:
-            with run.knowing(ready.problem):
-                return await _play(
-                    run, context, replace(task, problem=ready.problem), hold, ready.fault
-                )
+    async def with_image(task: _Task) -> _Ended:
+        if task.problem.repo is None:
+            return await when_there_is_room(task)
+        async with run.images.ready(task.problem.repo) as ready:
+            problem = task.problem.model_copy(update={"repo": ready.repository})
+            return await when_there_is_room(replace(task, problem=problem), ready.fault)
 
-    return await asyncio.gather(
-        *(when_there_is_room(task) for task in tasks), return_exceptions=True
-    )
+    async def when_there_is_room(task: _Task, fault: InfraError | None = None) -> _Ended:
+        async with run.gate:
+            with run.knowing(task.problem):
+                return await _play(run, context, task, hold, fault)
+
+    return await asyncio.gather(*(with_image(task) for task in tasks), return_exceptions=True)
 
 
 async def _play(

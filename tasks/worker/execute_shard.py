@@ -89,11 +89,11 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
                 "runs": sum(n for _, _, n, _ in decided),
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
-            if not any(
+            if item.problem.repo is not None and not any(
                 is_unsure or any(verdict.outcome is Outcome.INFRA for verdict in item_verdicts)
                 for item_verdicts, _, _, is_unsure in decided
             ):
-                settle_image(shard.context, item.problem, item.episode)
+                settle_image(shard.context, item.problem.repo, item.episode.episode_id)
     hold.check()
     if is_unsure_shard:
         return ShardResult(0, n_run=n_run)

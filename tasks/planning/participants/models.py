@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
 from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
-from schemas.night.cost import RoleCost
+from schemas.night.cost import Price, RoleCost
 from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.access import ModelAccess
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.participants.choice import PlannedModel
 from tasks.planning.plan import RunPlan
@@ -84,6 +85,44 @@ def role_cost(
     share = BATCH_SHARE if request.batch else 1.0
     price = None if price_in is None or price_out is None else (price_in * share, price_out * share)
     return RoleCost(price, by_hour, *tokens, hours=hours)
+
+
+def stated_price(lake: Lake, model: PlannedModel) -> Price | None:
+    """Return the price of tokens, stated now or in an earlier run.
+
+    Return 0 for controls and recordings, None if it is unknown.
+    """
+    price = role_cost(lake, model).price
+    return (0.0, 0.0) if price is None and _knows_answers(model) else price
+
+
+def token_price(lake: Lake, model: PlannedModel) -> Price | None:
+    """Return the token price that a cap counts.
+
+    A model that Parley serves and that costs only by the hour has the token price 0.
+    """
+    price = stated_price(lake, model)
+    return (0.0, 0.0) if price is None and model.request.usd_per_hour is not None else price
+
+
+def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
+    """Return the USD per million tokens of the subject, then of the simulator if there is one.
+
+    Return () if tokens cost nothing.
+    """
+    players = (model for model in plan.models if model.role != "judge")
+    prices = tuple(token_price(plan.lake, player) for player in players)
+    return prices if any(price != (0.0, 0.0) for price in prices) else ()
+
+
+def sends_nothing(model: PlannedModel) -> bool:
+    """Return True for a control or a recording without a stated price: no requests are sent."""
+    prices = (model.request.usd_per_million_input, model.request.usd_per_million_output)
+    return _knows_answers(model) and prices == (None, None)
+
+
+def _knows_answers(model: PlannedModel) -> bool:
+    return PROVIDERS.load(model.identity.provider).knows_answers
 
 
 def batched_roles(plan: RunPlan) -> tuple[str, ...]:
