@@ -35,25 +35,21 @@ from tasks.planning.dataset import (
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
+from tasks.planning.participants.access import PlannedJudge, PlannedModel, choose
 from tasks.planning.participants.choice import (
-    PlannedJudge,
-    PlannedModel,
-    choose,
+    apply_templates,
+    choose_agent,
     choose_embedder,
     choose_judges,
     choose_simulator,
     find_setting,
     is_in_play,
     own_sampling,
-)
-from tasks.planning.request import EvaluationRequest
-from tasks.planning.run_options import (
-    apply_templates,
-    choose_agent,
     prompt_digests,
     require_batchable,
     run_options,
 )
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.why_rerun import refuse_other_run, resumed_spec
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again

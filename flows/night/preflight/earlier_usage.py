@@ -26,7 +26,7 @@ from schemas.run import ModelIdentity
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.registry import is_control
-from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.access import PlannedModel
 from tasks.planning.participants.models import role_cost, stated_price
 from tasks.planning.plan import RunPlan
 from tasks.storage.paid_calls import built_talks

@@ -9,7 +9,7 @@ from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.access import ModelAccess
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.access import PlannedModel
 from tasks.planning.plan import RunPlan
 from tasks.storage.parquet_store import Lake
 
