@@ -277,9 +277,11 @@ def _evaluate_all(
     def evaluate(run: QueuedRun) -> RunReport:
         return _evaluate(session, requests[run.number], run.number, run)
 
-    if len(requests) > 1 and at_once > 1:
+    if len(requests) == 1:
+        return [_evaluate(session, requests[0], 0)]
+    if at_once > 1:
         return side_by_side(session, requests, at_once, evaluate)
-    session.servers.expect(session.unfinished(requests) if len(requests) > 1 else ())
+    session.servers.expect(session.unfinished(requests))
     reports = {
         number: _evaluate(session, requests[number], number)
         for number in baselines_first(session, requests)
