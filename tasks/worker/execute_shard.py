@@ -21,9 +21,8 @@ from tasks.worker.jobs import (
     ExecuteShard,
     RunContext,
     ShardResult,
-    is_infra,
 )
-from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import LASTING, ProgramFacts, Result, run_programs, sandbox_of
 
 STAGE = "execute"
@@ -144,9 +143,9 @@ def _decide(
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
-    faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
+    faults = [v for v in verdicts if v.outcome is Outcome.INFRA and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
-    write_part(shard.context, "test_verdicts", verdicts, name)
+    shard.context.write_part("test_verdicts", verdicts, name)
     error = faults[0].detail if faults else None
     return ShardResult(len(shard.items), len(faults), name, n_run=n_run, error=error)
 
