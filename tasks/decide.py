@@ -17,7 +17,7 @@ from schemas.episode import Episode, Score
 from schemas.lake.rows import from_arrow
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.fan_out import ClusterResources, even_shards
-from tasks.execute import known_verdicts, shard_of, with_known_verdicts
+from tasks.execute import known_verdicts, shard_of
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard
@@ -189,10 +189,12 @@ class DecideAhead:
         return self._scores_of(episodes, verdicts, judged)
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
-        shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
         verdicts = known_verdicts(self._plan)
-        todo = (with_known_verdicts(context, verdicts, shard) for shard in shards)
-        futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
+        shards = [
+            shard_of(self._plan, context, group, verdicts)
+            for group in even_shards(episodes, _SHARD)
+        ]
+        futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in shards]
         results = [future.result() for future in futures]
         self.n_run += sum(result.n_run for result in results)
         folder = self._plan.lake.folder("test_verdicts", **self._plan.keys)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,8 @@ class RunAhead(Ahead):
         groups = episode_groups(plan) if plan.runs_programs else []
         self._missing = {group: len(group) for group in groups if played_ids.issuperset(group)}
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
+        self.shard_names: dict[str, str] = {}
+        """Name of each begun shard by `group_digest`."""
         self._part_of: dict[str, str] = {}
         self._read: dict[str, Episode] = {}
         # One shard more than can run, so that no worker waits for the driver.
@@ -76,9 +79,11 @@ class RunAhead(Ahead):
         return complete
 
     def begin(self, work: tuple[str, ...]) -> Any:
-        shard = shard_of(self.plan, self._context, map(self._episode, work))
-        known = with_known_verdicts(self._context, self._known_verdicts, shard)
-        return self.submit(execute_shard, replace(known, is_early=True))
+        episodes = tuple(map(self._episode, work))
+        shard = shard_of(self.plan, self._context, episodes, self._known_verdicts)
+        digest = group_digest((episode.episode_id, episode.attempt) for episode in episodes)
+        self.shard_names[digest] = shard.name
+        return self.submit(execute_shard, replace(shard, is_early=True))
 
     def add(self, result: ShardResult) -> None:
         super().add(result)
@@ -104,33 +109,38 @@ def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]
     return [group for group in groups if group]
 
 
-def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
-    """Return the shard of these episodes. Its name is a digest of the verdicts to determine."""
+def group_digest(attempts: Iterable[tuple[str, int]]) -> str:
+    """Return the digest of a group of finished episodes, from their ids and attempts."""
+    return content_id(list(attempts))
+
+
+def shard_of(
+    plan: RunPlan,
+    context: RunContext,
+    episodes: Iterable[Episode],
+    verdicts: Mapping[str, TestVerdict] = MappingProxyType({}),
+    name: str = "",
+) -> ExecuteShard:
+    """Return the shard of these episodes, with those of `verdicts` that its programs need.
+
+    Args:
+        verdicts: Stored verdicts by id.
+        name: Name of the shard, a digest of the verdicts to determine. Empty: it is computed.
+    """
     items = tuple(item_of(plan, episode) for episode in episodes)
-    return ExecuteShard(
-        context,
-        content_id(
-            [(i.episode.episode_id, i.episode.attempt, due_verdicts(context, i)) for i in items]
-        ),
-        items,
+    # The verdict ids cost more than the rest of the shard.
+    dues = [due_verdicts(context, item) for item in items] if verdicts or not name else []
+    name = name or content_id(
+        [(i.episode.episode_id, i.episode.attempt, due) for i, due in zip(items, dues, strict=True)]
     )
+    keys = {key for due in dues for _, _, key in due}
+    known = {key: verdicts[key] for key in keys if key is not None and key in verdicts}
+    return ExecuteShard(context, name, items, known)
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
     """Return the item of a shard: an episode with its problem and dialog."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
-
-
-def with_known_verdicts(
-    context: RunContext, verdicts: Mapping[str, TestVerdict], shard: ExecuteShard
-) -> ExecuteShard:
-    """Return the shard with those of `verdicts` that its programs need."""
-    if not verdicts:
-        return shard
-    keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
-    return replace(
-        shard, known={key: verdicts[key] for key in keys if key is not None and key in verdicts}
-    )
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
@@ -159,20 +169,38 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
     """Stage `execute`. Its pending items are the names of shards without a finished part.
 
     Stored verdicts of an equal environment are reused.
+
+    Args:
+        shard_names: Names of shards by `group_digest`, as far as they are known.
     """
 
     name = "execute"
     run_shard = staticmethod(execute_shard)
 
     def __init__(
-        self, plan: RunPlan, context: RunContext, client: Any, episodes: PackedRows[Episode]
+        self,
+        plan: RunPlan,
+        context: RunContext,
+        client: Any,
+        episodes: PackedRows[Episode],
+        shard_names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(plan, context, client, StageResult())
         self._episodes = episodes
         self._groups: dict[str, Sequence[int]] = {}
         """Map the name of each shard to the positions of its episodes."""
-        ids = episodes.table(["episode_id"])["episode_id"].to_pylist()
-        for groups in even_shards(existing_groups(plan, ids), _GROUPS_AT_ONCE):
+        columns = episodes.table(["episode_id", "attempt"])
+        attempts = list(
+            zip(columns["episode_id"].to_pylist(), columns["attempt"].to_pylist(), strict=True)
+        )
+        unnamed: list[Sequence[int]] = []
+        for group in existing_groups(plan, [episode_id for episode_id, _ in attempts]):
+            name = shard_names.get(group_digest(attempts[at] for at in group))
+            if name is None:
+                unnamed.append(group)
+            else:
+                self._groups[name] = group
+        for groups in even_shards(unnamed, _GROUPS_AT_ONCE):
             rows = iter(episodes.take([at for group in groups for at in group]))
             for group in groups:
                 self._groups[shard_of(plan, context, islice(rows, len(group))).name] = group
@@ -190,9 +218,7 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
 
         def shard(name: str) -> ExecuteShard:
             episodes = self._episodes.take(self._groups[name])
-            return with_known_verdicts(
-                self.context, verdicts, shard_of(self.plan, self.context, episodes)
-            )
+            return shard_of(self.plan, self.context, episodes, verdicts, name)
 
         return LazyShards(shard, pending)
 

@@ -13,7 +13,7 @@ from schemas.problem import Problem
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.judging.rating_file import SHEET_VALUE
+from tasks.judging.ratings import SHEET_VALUE
 from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.storage.home import Home
