@@ -6,7 +6,6 @@ from typing import Any
 
 from flows.text.records import markdown_table, published_records
 from flows.text.result_table import distinct_names
-from flows.text.results import print_rows
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
 from tasks.storage.home import Home
@@ -214,6 +213,8 @@ def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for row in rows
     ]
+    from flows.text.results import print_rows
+
     print_rows("", heads, cells)
 
 
