@@ -103,7 +103,7 @@ def _opener(
 
     def opened() -> ChatModel:
         model = open_model(
-            access_in_worker(plan, access, find_served(), workers=1),
+            access_in_worker(plan.models, access, find_served(), workers=1),
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
                 problems[problem_id], turn
             ),

@@ -287,11 +287,13 @@ def context_for(
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
-    request, limits = plan.request, concurrency_by_endpoint(plan)
+    request, limits = plan.request, concurrency_by_endpoint(plan.models)
     players = [access for access in (plan.subject, plan.simulator) if access is not None]
     of_players = [limits[endpoint] for endpoint in {endpoint_of(access) for access in players}]
     least = min(of_players)
-    subject, *simulator = (access_in_worker(plan, access, served, workers) for access in players)
+    subject, *simulator = (
+        access_in_worker(plan.models, access, served, workers) for access in players
+    )
     return RunContext(
         home=str(plan.home.path),
         lake=plan.home.lake_at,

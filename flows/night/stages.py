@@ -82,7 +82,7 @@ class Stages:
             self._board.stage(self._title, converse_shard.STAGE, len(pending))
             self._board.expect(plan.n_rounds(pending))
             self._board.show_state(lambda: describe_batches([plan.subject.endpoint]))
-            self._board.price(player_prices(plan))
+            self._board.price(player_prices(plan.lake, plan.models))
 
         show_stage()
         self.work.conversed = self._played(len(pending), show_stage, on_all_begun)

@@ -201,6 +201,8 @@ def _drift_cell(row: Row) -> str:
 
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
+    from flows.text.results import print_rows
+
     heads = ("rubric", "raters", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
     fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [
@@ -213,8 +215,6 @@ def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for row in rows
     ]
-    from flows.text.results import print_rows
-
     print_rows("", heads, cells)
 
 

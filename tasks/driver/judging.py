@@ -62,7 +62,7 @@ def judge_context(
         invocation=secrets.token_hex(8),
         spec=plan.spec,
         judges={
-            rubric: access_in_worker(plan, judge.access, served, workers)
+            rubric: access_in_worker(plan.models, judge.access, served, workers)
             for rubric, judge in plan.judges.items()
         },
         fsync=plan.request.fsync,

@@ -21,10 +21,9 @@ from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.dialogue.tools import WantedProgram
-from tasks.driver import execution
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import StageResult, run_stage
-from tasks.execute import ExecuteStage
+from tasks.execute import ExecuteStage, RunAhead
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests, verdict_rows
@@ -145,7 +144,7 @@ def test_verdicts_are_those_of_the_dialogue_and_no_program_runs_twice(night: Nig
 def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution.RunAhead, "begin", lambda *_: None)
+    monkeypatch.setattr(RunAhead, "begin", lambda *_: None)
     monkeypatch.setattr(process, "_worker", None)  # with the reports of the tests before
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
