@@ -24,7 +24,7 @@ from flows.night.reporting.notifications import (
     report_summary,
     reporting_failure,
 )
-from flows.night.reporting.run_record import failed_report, record_night, record_publication
+from flows.night.reporting.run_record import record_night, record_publication
 from flows.night.run_queue import RUNS_AT_ONCE, QueuedRun, baselines_first, side_by_side
 from flows.night.session import Session, open_session
 from flows.night.spending import require_prices
@@ -42,7 +42,7 @@ from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.lake.records import utc_now
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.planning.reporting.report import RunReport, as_published, works
+from tasks.planning.reporting.report import RunReport, as_published, failed_report, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.home import Home, find_home, naming_full_disk
 

@@ -181,10 +181,8 @@ class Stages:
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
             evidence.skip_faults()
-        self.work.decisions = (
-            () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
-        )
-        keep_decisions(plan, self.work.decisions)
+        rows = () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        keep_decisions(plan, rows)
 
     def execute(self) -> pa.Table:
         """Run the programs of all answers, and return their verdicts before the audit."""

@@ -1,4 +1,4 @@
-"""Results of a night and its reused and paid work, as text for the terminal and as Markdown."""
+"""Results of runs as text for the terminal and as Markdown, and tables of any rows."""
 
 import os
 import shlex
@@ -6,16 +6,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.text.decisions import decision_lines, decision_markdown
 from flows.text.records import published_records
 from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
-
-if TYPE_CHECKING:
-    from tasks.planning.reporting.report import RunReport
 
 
 def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -71,29 +68,6 @@ def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
-    """Print each run's work, the result table, and the path of the warehouse."""
-    from flows.text.work import audit_line, work_lines
-
-    for report in reports:
-        if report.run_id:
-            print(_summary(report))
-        if audited := audit_line(report.audit):
-            print(f"  {audited}")
-        if report.work:
-            for line in work_lines(report.work):
-                print(f"  {line}")
-    published = [report.run_id for report in reports if report.is_published]
-    print_result_rows(home, published)
-    _print_events(compared_rows(home, published))
-    if home.warehouse.exists():
-        print(f"Warehouse: {home.warehouse}")
-    if next_steps:
-        print("Next:")
-        for command in _next_commands(reports):
-            print(f"  {command}")
-
-
 def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     """Print the results of runs, if the warehouse holds any."""
     from flows.text.result_table import print_table, result_tables
@@ -103,67 +77,6 @@ def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
         print_table(table)
     for line in (*_released_lines(records), *decision_lines(home, run_ids)):
         print(line)
-
-
-def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
-    from flows.text.comparison import event_text
-
-    for row in rows:
-        if row["event"]:
-            pair = f"{row['setting']} · {row['model']} against its {row['against']}"
-            print(plain_line(f"{pair}, {event_text(row)}", 500))
-
-
-WARN_FROM_SHARE = 0.05
-"""Minimum share of empty answers for which the summary of a run contains a warning."""
-
-
-def _summary(report: "RunReport") -> str:
-    n_paid = report.work.n_paid if report.work else report.model_calls
-    parts = [
-        f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model"
-        " calls"
-    ]
-    parts += [
-        f"{n} {name}"
-        for n, name in (
-            (report.pending, "pending"),
-            (report.n_infra, "infra"),
-            (report.n_unscored, "unscored"),
-            (report.n_drift_calls, "requests to measure judge drift"),
-            (report.n_quarantined, "data rows in quarantine"),
-            (report.n_truncated, "answers cut off at max_tokens"),
-            (report.n_refused, "refused"),
-            (report.n_empty, "empty answers"),
-            (report.n_cut_off, "of them cut off while thinking"),
-            (report.n_unreadable, "answers without a readable program"),
-        )
-        if n
-    ]
-    if report.n_empty >= WARN_FROM_SHARE * report.n_answers > 0:
-        parts.append(f"WARNING: {report.n_empty / report.n_answers:.0%} of the answers are empty")
-    parts += [
-        f"requests to the {role}'s endpoint adapted: {changes}" for role, changes in report.adapted
-    ]
-    if report.n_tampered:
-        parts.append(
-            f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"
-        )
-    return ", ".join(parts) + f" (run {report.run_id[:12]})"
-
-
-def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
-    first = next(
-        (report for report in reports if report.run_id and report.status != "failed"), None
-    )
-    run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
-    parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
-    return (
-        f'{parley} show "$({parley} list episodes --run {run} --first)"',
-        f'{parley} sql "SELECT model, turn, instruction_id, outcome FROM test_verdicts"',
-        f"{parley} run {shlex.quote(setting)} --dataset-version sample --model"
-        " openai:MODEL@http://127.0.0.1:8000/v1",
-    )
 
 
 _MOST_LINES, _LONG = 4, 24

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.episode import Episode, Score, StopReason
-from schemas.lake.records import RunEpisode
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.lake.rows import PackedRows
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
@@ -24,12 +24,13 @@ from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
 from tasks.planning.participants import choice
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
+from tasks.planning.reporting.report import with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tests.fixtures.model_server import ModelServer
+from tests.tasks.planning.test_why_rerun import record
 
 METRICS_OF_EACH_TURN = 4
 QUICK: dict[str, Any] = {
@@ -71,20 +72,14 @@ class PlayedNight:
         """Why the run must not be published at a limit of 1% of faulty episodes; None where it may
         be.
         """
-        return withheld_because(self.report, 0.01, ())
+        counts, n_faulty = self.counted
+        return withheld_because(counts, n_faulty, 0.01, ())
 
     @property
-    def report(self) -> RunReport:
-        """The run's report with its counts."""
-        plan = self.plan
-        blank = RunReport(
-            run_id=plan.run_id,
-            title=plan.request.title,
-            setting=plan.spec.full_setting,
-            model=plan.spec.label,
-            status="finished",
-        )
-        return with_counts(blank, len(plan.members), self.episodes, self.scores)
+    def counted(self) -> tuple[RunRecord, int]:
+        """A record with the run's counts, and its number of faulty episodes."""
+        blank, n_wanted = record(self.plan.spec), len(self.plan.members)
+        return with_counts(blank, n_wanted, self.episodes, self.scores)[:2]
 
 
 @dataclass(frozen=True)

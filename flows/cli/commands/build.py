@@ -340,7 +340,7 @@ def _environments(build_name: str, out: Path) -> list[str]:
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:
     from flows.night.invocation import run_build
-    from flows.night.reporting.progress import board_for_terminal
+    from flows.night.reporting.live_lines import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     try:
