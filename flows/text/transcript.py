@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from flows.text.decisions import decision_line
+from flows.text.comparison import decision_line
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind

@@ -14,7 +14,7 @@ from schemas.lake.rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.datasets.located import how_to_get
+from tasks.datasets.catalogue import how_to_get
 from tasks.planning.environment_check import MissingPackages, with_environments_checked
 from tasks.planning.played_dialogs import PlayedDialogs
 from tasks.planning.request import BenchmarkRequest

@@ -22,7 +22,7 @@ from schemas.lake.rows import KeyedRows
 from schemas.problem import Problem
 from schemas.run import EmbedderIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
-from tasks.datasets.located import locate
+from tasks.datasets.catalogue import locate
 from tasks.language.access import ModelAccess
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import (

@@ -14,7 +14,7 @@ from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.driver.judging import by_episode
-from tasks.judging.rating_file import SHEET_VALUE
+from tasks.judging.ratings import SHEET_VALUE
 from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.storage.audited import read_verdicts
