@@ -4,9 +4,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.text.records import markdown_table, published_records
+from flows.text.records import markdown_table, print_rows, published_records
 from flows.text.result_table import distinct_names
-from flows.text.results import print_rows
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
 from tasks.storage.home import Home

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from flows.text.comparison import event_text
 from flows.text.results import compared_rows, print_result_rows
 from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
@@ -47,8 +48,6 @@ def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: boo
 
 
 def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
-    from flows.text.comparison import event_text
-
     for row in rows:
         if row["event"]:
             pair = f"{row['setting']} · {row['model']} against its {row['against']}"

@@ -1,16 +1,10 @@
-"""Results of runs as text for the terminal and as Markdown, and tables of any rows."""
+"""Results of runs as text for the terminal and as Markdown."""
 
-import os
-import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.text.comparison import decision_lines, decision_markdown
 from flows.text.records import published_records
-from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -77,128 +71,3 @@ def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
         print_table(table)
     for line in (*_released_lines(records), *decision_lines(home, run_ids)):
         print(line)
-
-
-_MOST_LINES, _LONG = 4, 24
-"""Maximum lines of a row on a terminal, and length from which a cell is printed as a block."""
-
-
-def print_rows(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    *,
-    pager: bool = False,
-    unfolded: bool = False,
-) -> None:
-    """Print a table.
-
-    If the table is wider than the terminal, texts are folded. If rows become tall, each row is
-    printed as a block of lines. In a pipe or a log, a line has 80 characters (or COLUMNS): the
-    widest texts are folded, numbers never are.
-
-    Args:
-        title: line above the table.
-        columns: heads of the columns.
-        rows: values of the cells.
-        pager: show output that is taller than the terminal with `$PAGER`, or with less.
-        unfolded: in a pipe or a log, make the table as wide as its content.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = [[_cell(value) for value in row] for row in rows]
-    heads = [plain_line(column) for column in columns]
-    numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(columns))]
-    width = 1 + sum(
-        max(len(line[at]) for line in [heads, *cells]) + GAP for at in range(len(columns))
-    )
-    widths: Sequence[int | None] = [None] * len(columns)
-    console = Console()
-    if not console.is_terminal:
-        room = piped_width()
-        fitted = None if unfolded else fitted_widths(heads, cells, numeric, room - 1)
-        widths = fitted or widths
-        console = Console(width=room if fitted else max(width, room))
-    elif width > console.width:
-        fitted = fitted_widths(heads, cells, numeric, console.width - 1)
-        is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
-        if is_tall and any(len(cell) > _LONG for line in cells for cell in line):
-            _print_text(
-                "\n".join(_record_lines(title, columns, cells)), console.height if pager else None
-            )
-            return
-        widths = fitted or widths
-    table = Table(
-        title=Text(title, style="table.title") if title else None,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        padding=(0, GAP - 1, 0, 0),
-    )
-    for head, is_number, wide in zip(heads, numeric, widths, strict=True):
-        table.add_column(
-            Text(head), overflow="fold", justify="right" if is_number else "left", width=wide
-        )
-    for line in cells:
-        table.add_row(*(Text(cell) for cell in line))
-    with console.capture() as output:
-        console.print(table)
-    _print_text(
-        output.get().rstrip("\n"), console.height if pager and console.is_terminal else None
-    )
-
-
-def _is_numeric(values: Sequence[Any]) -> bool:
-    return bool(values) and all(
-        isinstance(value, (int, float)) or value is None for value in values
-    )
-
-
-def _print_text(text: str, height: int | None) -> None:
-    """Print a text.
-
-    A text taller than the terminal goes to `$PAGER`, or else to less, if installed.
-    """
-    pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
-    is_tall = height is not None and text.count("\n") >= height
-    if not (is_tall and pager and _paged(shlex.split(pager), text)):
-        print(text)
-
-
-def _paged(command: Sequence[str], text: str) -> bool:
-    """Show a text in a pager, and return True if that worked. Ctrl-C ends the pager, too."""
-    settings = {"LESS": "-RSF", **os.environ}  # keep colours, chop long lines
-    sys.stdout.flush()
-    try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, text=True, encoding="utf-8", env=settings
-        )
-    except OSError:
-        return False
-    try:
-        process.communicate(text + "\n")
-    except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
-        raise
-    return True
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else plain_line(str(value), 500)
-
-
-def _record_lines(
-    title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    margin = max(len(column) for column in columns)
-    if title:
-        yield title
-    for number, line in enumerate(cells, 1):
-        yield f"── {number} " + "─" * 40
-        for column, cell in zip(columns, line, strict=True):
-            yield f"{column:>{margin}}  {cell}"

@@ -363,7 +363,7 @@ def _print(report: "BuildReport", json_output: bool) -> None:
     if json_output:
         print(report.model_dump_json())
         return
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     columns = ("role", "model", "estimated calls", "called now", "reused")
     rows = [
