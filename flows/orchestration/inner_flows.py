@@ -15,6 +15,7 @@ from uuid import UUID
 
 from prefect.utilities.annotations import quote
 
+from schemas.outside.display import plain_line
 from tasks.driver.signals import repeating, stop, terminated_in_time
 
 if TYPE_CHECKING:
@@ -168,3 +169,18 @@ def unlooked(rows: T) -> T:
     task.
     """
     return cast(T, quote(rows))
+
+
+def completed_as(name: str, reason: str, result: T) -> T:
+    """Return the result of a flow as a completed state, which Prefect's UI shows by its name.
+
+    Prefect gives the caller of the flow the result alone.
+
+    Args:
+        name: name of the state.
+        reason: reason for the name, which the UI shows as well.
+        result: result of the flow.
+    """
+    from prefect.states import Completed
+
+    return cast(T, Completed(name=name, message=plain_line(reason, 1000), data=result))

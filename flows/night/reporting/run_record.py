@@ -307,10 +307,6 @@ def _write(plan: RunPlan, record: RunRecord) -> None:
     plan.lake.write_part("runs", [record], "0", **plan.keys)
 
 
-_NAMES = {"run_id", "title", "setting", "model"}
-"""Fields that both `RunReport` and `FailedRun` have."""
-
-
 def record_night(
     home: Home,
     night_id: str,
@@ -341,7 +337,12 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
     for report in reports:
         if report.status == "failed":
             yield FailedRun(
-                night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES)
+                night_id=night_id,
+                run_id=report.run_id,
+                title=report.title,
+                setting=report.setting,
+                model=report.model,
+                reason=report.reason or "",
             )
 
 
