@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
-from prefect.utilities.annotations import quote
-
 from schemas.outside.display import plain_line
 from tasks.driver.signals import repeating, stop, terminated_in_time
 
@@ -160,15 +158,6 @@ def numbered(flow: Any, number: int) -> Iterator[None]:
 
 
 T = TypeVar("T")
-
-
-def unlooked(rows: T) -> T:
-    """Return rows as a task argument that Prefect does not inspect.
-
-    Otherwise Prefect searches every row for states of other tasks, which takes longer than the
-    task.
-    """
-    return cast(T, quote(rows))
 
 
 def completed_as(name: str, reason: str, result: T) -> T:

@@ -273,7 +273,7 @@ def print_profile(
     import asyncio
 
     from tasks.language.probing import probe_endpoint
-    from tasks.planning.participants.choice import choose
+    from tasks.planning.participants.access import choose
     from tasks.planning.request import ModelRequest
 
     headers = parse_options(header or [], "--header", "NAME=ENV_VARIABLE")

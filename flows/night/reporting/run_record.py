@@ -22,7 +22,7 @@ from tasks.planning.participants.models import (
     keep_models,
     recorded_profiles,
     role_cost,
-    samplings_of,
+    sampling_rows,
 )
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
@@ -197,10 +197,10 @@ def _record(plan: RunPlan, work: Work) -> RunRecord:
         n_truncated=0,
         n_tampered=work.n_tampered,
         n_unreadable=work.n_unreadable,
-        batched=tuple(sorted({*batched_roles(plan), *(before.batched if before else ())})),
+        batched=tuple(sorted({*batched_roles(plan.models), *(before.batched if before else ())})),
         profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
         endpoints=endpoint_facts(plan),
-        samplings=samplings_of(plan),
+        samplings=sampling_rows(plan.benchmark.setting(spec.setting).roles_of_models(spec)),
         model_calls=0,
         parley_version=parley_version(),
         state=_sealed(dict(before.state) if before else {}, work),
@@ -303,7 +303,7 @@ def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
 
 def _write(plan: RunPlan, record: RunRecord) -> None:
     """Write the run's record and its models."""
-    keep_models(plan)
+    keep_models(plan.lake, plan.models)
     plan.lake.write_part("runs", [record], "0", **plan.keys)
 
 

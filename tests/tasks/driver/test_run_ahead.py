@@ -21,13 +21,11 @@ from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import stage as driver_stage
-from tasks.driver.execution import RunAhead, episode_groups
 from tasks.driver.stage import StageResult, run_stage
-from tasks.execute import ExecuteStage
+from tasks.execute import ExecuteStage, RunAhead, episode_groups
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.worker import process
@@ -35,6 +33,7 @@ from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tasks.worker.process import RunState
 from tests.faults.nights import local_client
+from tests.tasks.staged_plan import stage
 from tests.tasks.worker import coding_rounds
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
@@ -62,7 +61,7 @@ def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPla
         model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
     )
     plan = plan_run(asked, Home(home))
-    stage.fn(plan, "stage")
+    stage(plan)
     return plan
 
 
