@@ -26,8 +26,9 @@ from tasks.planning.participants import choice
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score, verdict_rows
+from tasks.score import score
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tests.fixtures.model_server import ModelServer
 from tests.tasks.staged_plan import stage
 
@@ -116,7 +117,9 @@ class Night:
         done = run_stage(ConverseStage(plan, context, self.client))
         episodes = plan.episodes.packed(plan.members.ids)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
-        verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+        verdicts = PackedRows[TestVerdict].of_tables(
+            "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
+        )
         scores = score(plan, episodes, verdicts)
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
