@@ -22,7 +22,7 @@ from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
-from tasks.planning.participants import choice
+from tasks.planning.participants import access
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -176,7 +176,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     """Few and short pauses between tries and attempts: nothing else of how endpoints are called
     changes.
     """
-    monkeypatch.setattr(choice, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
+    monkeypatch.setattr(access, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 
 
