@@ -162,8 +162,9 @@ def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
                 chosen = _requests(requests, config)
                 require_places(options.notify, place, _log.warning)
             if not chosen:
-                begin_event_record(options.notify, place)
-                report_events(options.notify, place, options.site.url if options.site else None)
+                if options.notify is not None:
+                    begin_event_record(options.notify, place)
+                    report_events(options.notify, place, options.site.url if options.site else None)
                 return []
             own = nullcontext(session) if session else open_session(place, None, key_names(chosen))
             with pausable(), _in_turn(place), own as active:
@@ -276,9 +277,11 @@ def _evaluate_all(
     def evaluate(run: QueuedRun) -> RunReport:
         return _evaluate(session, requests[run.number], run.number, run)
 
-    if len(requests) > 1 and at_once > 1:
+    if len(requests) == 1:
+        return [_evaluate(session, requests[0], 0)]
+    if at_once > 1:
         return side_by_side(session, requests, at_once, evaluate)
-    session.servers.expect(session.unfinished(requests) if len(requests) > 1 else ())
+    session.servers.expect(session.unfinished(requests))
     reports = {
         number: _evaluate(session, requests[number], number)
         for number in baselines_first(session, requests)
@@ -330,7 +333,8 @@ def _publish(session: Session, notify: Notify | None) -> None:
     session.board.stage("night", "publish")
     session.await_preparation()
     session.servers.measure()
-    begin_event_record(notify, session.home)
+    if notify is not None:
+        begin_event_record(notify, session.home)
     publishable = [report.run_id for report in session.reports if report.run_id]
     publish_results(publishable, str(session.home.path), call=session.in_warehouse_process)
     session.board.end()
@@ -351,10 +355,11 @@ def _report(session: Session, options: _Options) -> None:
     _write_site(session, options.site)
     site_url = options.site.url if options.site else None
     show_results(night_id, markdown, compared, home, reports, site_url)
-    site_page = address(site_url, night_page(night_id)) if site_url else None
-    report_runs(options.notify, home, reports, site_page)
-    report_events(options.notify, home, site_url)
-    report_summary(options.notify, night_id, compared, site_url)
+    if options.notify is not None:
+        site_page = address(site_url, night_page(night_id)) if site_url else None
+        report_runs(options.notify, home, reports, site_page)
+        report_events(options.notify, home, site_url)
+        report_summary(options.notify, night_id, compared, site_url)
 
 
 def _write_site(session: Session, site: SiteTarget | None) -> None:

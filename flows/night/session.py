@@ -278,7 +278,7 @@ class Session:
             from tasks.worker.process import PROGRESS_TOPIC
 
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
-            n_queues = len({endpoints_of(plan) for plan in self._plans})
+            n_queues = len({endpoints_of(plan.subject, plan.simulator) for plan in self._plans})
             cluster = dask_cluster(
                 n_workers=self.workers,
                 threads_per_worker=THREADS_PER_WORKER * min(max(n_queues, 1), 8),

@@ -10,10 +10,8 @@ between two tasks, and a task can take hours.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
-
-from prefect.utilities.annotations import quote
 
 from tasks.driver.signals import repeating, stop, terminated_in_time
 
@@ -156,15 +154,3 @@ def numbered(flow: Any, number: int) -> Iterator[None]:
     keys: dict[str, int | str] = {key: number - 1} if number else {}
     with parent.model_copy(update={"task_run_dynamic_keys": keys}):
         yield
-
-
-T = TypeVar("T")
-
-
-def unlooked(rows: T) -> T:
-    """Return rows as a task argument that Prefect does not inspect.
-
-    Otherwise Prefect searches every row for states of other tasks, which takes longer than the
-    task.
-    """
-    return cast(T, quote(rows))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flows.text.decisions import decision_lines, decision_markdown
+from flows.text.comparison import decision_lines, decision_markdown
 from flows.text.records import published_records
 from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line

@@ -27,9 +27,9 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tests.fixtures.model_server import ModelServer
+from tests.tasks.staged_plan import stage
 
 METRICS_OF_EACH_TURN = 4
 QUICK: dict[str, Any] = {
@@ -112,12 +112,12 @@ class Night:
         )
         plan, before = plan_run(request, Home(self.home)), len(server.bodies)
         context = context_for(plan, workers=1, cores=2)
-        stage.fn(plan, "stage")
+        stage(plan)
         done = run_stage(ConverseStage(plan, context, self.client))
         episodes = plan.episodes.packed(plan.members.ids)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
         verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
-        scores = score.fn(plan, episodes, verdicts, "score")
+        scores = score(plan, episodes, verdicts)
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
 

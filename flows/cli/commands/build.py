@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.key_values import (
+from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
+from flows.cli.options import (
     BudgetCaps,
     DatasetVersion,
+    endpoints_option,
+    execution_option,
+    layout_option,
     parse_budget,
     parse_options,
     parse_resources,
 )
-from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
-from flows.cli.options import endpoints_option, execution_option, layout_option
 from schemas.errors import (
     BudgetSpent,
     ConfigError,

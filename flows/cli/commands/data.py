@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.key_values import Resources, parse_resources
+from flows.cli.options import Resources, parse_resources
 from schemas.errors import UnknownName, UsageError
 from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import find_home

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
-from flows.cli.commands.key_values import BudgetCaps, parse_budget
+from flows.cli.options import BudgetCaps, parse_budget
 from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.storage.home import find_home
 

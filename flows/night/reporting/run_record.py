@@ -25,7 +25,7 @@ from tasks.planning.participants.models import (
     keep_models,
     recorded_profiles,
     role_cost,
-    samplings_of,
+    sampling_rows,
 )
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
@@ -304,7 +304,7 @@ def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
 
 def _write(plan: RunPlan, work: Work, report: RunReport) -> None:
     """Write the run's record and its models."""
-    keep_models(plan)
+    keep_models(plan.lake, plan.models)
     spec, before, checked = plan.spec, work.before, work.checked
     # A report can have states that a run record cannot have.
     status: RunStatus = "incomplete" if report.status == "failed" else report.status  # type: ignore[assignment]
@@ -325,10 +325,10 @@ def _write(plan: RunPlan, work: Work, report: RunReport) -> None:
         started_at=work.started_at,
         finished_at=utc_now(),
         n_owed=report.pending,
-        batched=tuple(sorted({*batched_roles(plan), *(before.batched if before else ())})),
+        batched=tuple(sorted({*batched_roles(plan.models), *(before.batched if before else ())})),
         profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
         endpoints=endpoint_facts(plan),
-        samplings=samplings_of(plan),
+        samplings=sampling_rows(plan.benchmark.setting(spec.setting).roles_of_models(spec)),
         state_digest=content_id(state) if status == "finished" else None,
         parley_version=parley_version(),
         task_share=plan.task_share,

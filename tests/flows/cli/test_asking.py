@@ -76,7 +76,7 @@ def test_a_query_that_is_refused_leaves_an_older_file(published: Path, tmp_path:
 def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_cells_as_stored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.cli.asking import print_csv
+    from flows.cli.commands.read import print_csv
 
     hostile = "\x1b]0;owned\x07\u202eb\na\tb"
     print_csv(("t",), [(hostile,)])

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 from sandbox import registry
-from sandbox.judging.runners.run import run_program
 from schemas.errors import ConfigError
 from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.advanced import Constructed, ConstructionRequest
 from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION, comments_of, k_centres
 from tasks.benchmarks.codeif.construction.building import REJECTED, STRATEGY_LIST, TASKS
-from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, comments_of, k_centres
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
+from tests.sandbox.programs import run_program
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 
 BUILT = BENCHMARK.constructions["tasks"]
