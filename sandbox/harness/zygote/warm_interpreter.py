@@ -13,7 +13,7 @@ import sys
 import traceback
 import types
 
-from child_isolation import release_free_memory, use_huge_pages
+from fork_memory import fill_free_blocks, release_free_memory, use_huge_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def settle() -> None:
     release_free_memory()
     gc.freeze()
     gc.disable()
+    fill_free_blocks()
     use_huge_pages()
 
 

@@ -44,7 +44,13 @@ from warm_interpreter import (
 
 _HARNESS = sys.path[1]
 del sys.path[:2]
-for _name in ("child_isolation", "loaded_process", "sealed_channel", "warm_interpreter"):
+for _name in (
+    "child_isolation",
+    "fork_memory",
+    "loaded_process",
+    "sealed_channel",
+    "warm_interpreter",
+):
     del sys.modules[_name]
 
 TYPE_CHECKING = False
