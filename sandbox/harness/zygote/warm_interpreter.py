@@ -9,6 +9,7 @@ import atexit
 import fcntl
 import gc
 import os
+import site
 import sys
 import traceback
 import types
@@ -72,11 +73,15 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
 
 
 def settle() -> None:
-    """Make forks cheap.
+    """Make forks cheap, and do what every run would do.
 
     The garbage collector of a fork then ignores the current objects, and does not write to them.
     """
-    os.environ.pop("PWD", None)  # bubblewrap sets it, and no run has it.
+    for name in ("PWD", "LD_BIND_NOW"):  # bubblewrap sets them, and no run has them.
+        os.environ.pop(name, None)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
     gc.collect()
     release_free_memory()
     gc.freeze()
