@@ -29,8 +29,8 @@ from tasks.planning.dataset import write_staged
 from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
-from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
-from tasks.storage.run_rows import WantedEpisodes
+from tasks.score import plain_verdict_rows, score, score_requests
+from tasks.storage.run_rows import WantedEpisodes, verdict_table
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
@@ -236,7 +236,7 @@ class Stages:
         progress.done()
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
-        return verdict_rows(plan)
+        return verdict_table(plan.lake, **plan.keys)
 
     @cached_property
     def _context(self) -> RunContext:

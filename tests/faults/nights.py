@@ -22,12 +22,13 @@ from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
-from tasks.planning.participants import choice
+from tasks.planning.participants import access
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score, verdict_rows
+from tasks.score import score
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tests.fixtures.model_server import ModelServer
 from tests.tasks.planning.test_why_rerun import record
 from tests.tasks.staged_plan import stage
@@ -111,7 +112,9 @@ class Night:
         done = run_stage(ConverseStage(plan, context, self.client))
         episodes = plan.episodes.packed(plan.members.ids)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
-        verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+        verdicts = PackedRows[TestVerdict].of_tables(
+            "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
+        )
         scores = score(plan, episodes, verdicts)
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
@@ -168,7 +171,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     """Few and short pauses between tries and attempts: nothing else of how endpoints are called
     changes.
     """
-    monkeypatch.setattr(choice, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
+    monkeypatch.setattr(access, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 
 
