@@ -7,7 +7,7 @@ from prefect import flow
 
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.datasets.located import locate
+from tasks.datasets.catalogue import locate
 from tasks.planning.dataset import DatasetCache, require_rows, resolved_data, write_staged
 from tasks.storage.home import Home, find_home
 from tasks.storage.parquet_store import Lake

@@ -178,10 +178,10 @@ def test_only_who_plays_benchmarks_imports_them() -> None:
         ("schemas/dialog.py", "def f():\n    from tests.own_files import ROOT"),
         ("sandbox/registry.py", "NAMES = {'x': 'tasks.dialogue.engine'}"),
         ("tasks/dialogue/engine.py", "from flows import cli"),
-        ("tasks/dialogue/engine.py", "import tasks.stage"),
+        ("tasks/dialogue/engine.py", "import tasks.score"),
         ("tasks/dialogue/engine.py", "from ...flows import cli"),
         ("warehouse/publication/load.py", "from tasks.storage import parquet_store"),
-        ("tasks/stage.py", "import flows.nightly"),
+        ("tasks/score.py", "import flows.nightly"),
     ],
 )
 def test_an_import_against_the_direction_is_found(name: str, source: str) -> None:

@@ -23,7 +23,7 @@ from schemas.outside.display import plain_line
 from tasks.benchmarks.raw_rows import is_hub_dataset
 from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.checkpoints.source import CheckpointSource
-from tasks.datasets.located import dataset_named
+from tasks.datasets.catalogue import dataset_named
 from tasks.language.providers.registry import provider_of
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import absolute_resources

@@ -7,8 +7,7 @@ from typing import Any
 from schemas.errors import DataUnavailable, UsageError
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.staging import GradeRoute
-from tasks.datasets.catalogue import UNKNOWN, lines_to_bring
-from tasks.datasets.located import n_staged
+from tasks.datasets.catalogue import UNKNOWN, lines_to_bring, n_staged
 from tasks.datasets.public_data import DataFolders, PublicDataset, Receipt, State
 from tasks.storage.home import Home
 

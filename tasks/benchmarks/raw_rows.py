@@ -127,11 +127,13 @@ def read_rows(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
 
     Args:
         path: File to read.
-        columns: Columns to read from a table. Other files are read completely.
+        columns: Columns to read from a table. Without any, every file has JSON lines.
     """
-    if path.name.endswith(".csv"):
+    if columns and path.name.endswith(".csv"):
         return read_csv(path, columns)
-    return read_parquet(path, columns) if path.name.endswith(".parquet") else read_lines(path)
+    if columns and path.name.endswith(".parquet"):
+        return read_parquet(path, columns)
+    return read_lines(path)
 
 
 def relative_name(path: Path, source: Path) -> str:

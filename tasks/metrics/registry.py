@@ -24,7 +24,7 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.repository_dialogue",
     "tasks.metrics.text_match",
     "tasks.metrics.code_rules",
-    "tasks.metrics.user_dialogue",
+    "tasks.metrics.repository_dialogue",
     "tasks.metrics.verifiable_instructions",
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
-from flows.cli.commands.key_values import BudgetCaps, parse_budget
+from flows.cli.options import BudgetCaps, parse_budget
 from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.storage.home import find_home
 
@@ -120,7 +120,7 @@ def checkpoints(config: ConfigFile = Path("nightly.yaml"), json_output: JsonRows
     if json_output:
         print(json.dumps(rows))
         return
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     judged = ("judge calls",) if any(row["judge_calls"] for row in rows) else ()
     hourly = (

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands.key_values import parse_options
-from flows.cli.options import COMPARISON, ENDPOINT
+from flows.cli.options import COMPARISON, ENDPOINT, parse_options
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
 from tasks.planning.role_keys import ROLE_KEYS, ROLES, Form, Role, RoleKey, RoleTexts, Subject

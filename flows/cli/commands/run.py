@@ -5,17 +5,6 @@ from typing import Annotated, Literal
 import typer
 
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
-from flows.cli.commands.key_values import (
-    BudgetCaps,
-    DatasetVersion,
-    Decide,
-    Resources,
-    parse_budget,
-    parse_decide,
-    parse_options,
-    parse_refused,
-    parse_resources,
-)
 from flows.cli.commands.role_options import (
     Price,
     RoleValues,
@@ -25,12 +14,21 @@ from flows.cli.commands.role_options import (
     simulator_request,
 )
 from flows.cli.options import (
+    BudgetCaps,
+    DatasetVersion,
+    Decide,
+    Resources,
     comparison_option,
     data_option,
     embedder_option,
     endpoint_option,
     execution_option,
     names_of,
+    parse_budget,
+    parse_decide,
+    parse_options,
+    parse_refused,
+    parse_resources,
     quality_option,
 )
 from schemas.errors import UsageError

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from flows.cli.asking import csv_text
+from flows.cli.commands.read import csv_text
 from flows.cli.exports.inspect_logs import export_inspect
 from flows.cli.exports.judged import Draw, export_judgements, rating_sheet
 from flows.cli.exports.stored_run import StoredRun

@@ -8,8 +8,8 @@ from importlib.resources import files
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Resources, trees_below_resources
 from tasks.benchmarks.codeif.cast import cast, history_of, planned_texts, test_runs
+from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
-from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.projects import LAYOUT

@@ -15,7 +15,7 @@ from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, AddedTest, Definition, Placing, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.advanced import Source
-from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, read_comments
+from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_row import (
     RepositoryRow,
     instructions_of,

@@ -6,18 +6,22 @@ from schemas.dialog import HistoryPolicy
 from schemas.episode import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.convcode.prompts import (
+from tasks.benchmarks.convcode.settings import (
     ALL_PASS,
+    COVERAGE,
     GROUND_TRUTH_PROMPTS,
+    LIVE,
     PROMPTS,
+    STATIC,
     Coverage,
     compilation_text,
     compose,
     execution_text,
     expert_prompt,
+    feedback_turns,
     novice_prompt,
+    settings,
 )
-from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
 from tasks.benchmarks.convcode.stage import code_of
 from tasks.benchmarks.setting import CastRequest, own_texts, scripted_cast
 from tasks.dialogue.engine import Cast

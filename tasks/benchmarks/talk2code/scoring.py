@@ -43,7 +43,7 @@ from tasks.metrics.intent_alignment import (
     semantic_satisfaction,
 )
 from tasks.metrics.registry import Metric
-from tasks.metrics.user_dialogue import (
+from tasks.metrics.repository_dialogue import (
     RATINGS,
     delivery_rate,
     interaction_experience,

@@ -28,7 +28,7 @@ from tasks.benchmarks.talk2code.raw_row import (
     disclosure_fault,
     parse_row,
 )
-from tasks.benchmarks.talk2code.user.personas import personas_of
+from tasks.benchmarks.talk2code.user.persona_user import personas_of
 
 BENCHMARK_NAME = "talk2code"
 ENTRY_POINT, LANGUAGE, LEVEL, ARCHETYPE, SOURCE = (

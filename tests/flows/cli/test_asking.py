@@ -76,7 +76,7 @@ def test_a_query_that_is_refused_leaves_an_older_file(published: Path, tmp_path:
 def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_cells_as_stored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.cli.asking import print_csv
+    from flows.cli.commands.read import print_csv
 
     hostile = "\x1b]0;owned\x07\u202eb\na\tb"
     print_csv(("t",), [(hostile,)])
@@ -118,7 +118,7 @@ def pager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_longer_than_the_terminal_is_paged(
     pager: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     print_rows("", ["n"], [(n,) for n in range(3)], pager=True)
     print_rows("", ["n"], [(n,) for n in range(30)])
@@ -136,7 +136,7 @@ def test_without_a_pager_all_is_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     for name, value in {**settings, "PATH": "/nothing"}.items():
         monkeypatch.setenv(name, value)

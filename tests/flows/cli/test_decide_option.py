@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.cli.commands.key_values import parse_decide
+from flows.cli.options import parse_decide
 from schemas.errors import ConfigError
 from schemas.night.decision import DecisionRule
 

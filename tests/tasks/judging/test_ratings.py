@@ -8,8 +8,7 @@ import pytest
 from schemas.errors import SourceUnreadable
 from schemas.problem import QuarantinedRow
 from schemas.verdict import Rating
-from tasks.judging.rating_file import COLUMNS
-from tasks.judging.ratings import import_ratings
+from tasks.judging.ratings import COLUMNS, import_ratings
 from tasks.judging.rubric import RatingScale, scales_of
 from tasks.storage.home import Home
 from tasks.storage.home_records import note_reviewed

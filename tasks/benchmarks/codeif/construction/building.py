@@ -22,6 +22,7 @@ from tasks.benchmarks.advanced import (
     json_file,
     jsonl_file,
 )
+from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION as DATASET_VERSION
 from tasks.benchmarks.codeif.construction.base_task import (
     PROMPTS,
     BaseTask,
@@ -30,9 +31,9 @@ from tasks.benchmarks.codeif.construction.base_task import (
     Pair,
     Rejection,
     Verification,
+    comments_of,
+    k_centres,
 )
-from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
-from tasks.benchmarks.codeif.construction.comments import comments_of, k_centres
 from tasks.benchmarks.codeif.raw_row import OWN_REASONS
 from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.contract import Staged

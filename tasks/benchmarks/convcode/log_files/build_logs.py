@@ -31,8 +31,13 @@ from tasks.benchmarks.convcode.log_files.log_folder import (
     file_model_name,
     parse_log_name,
 )
-from tasks.benchmarks.convcode.prompts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
-from tasks.benchmarks.convcode.settings import LIVE, feedback_turns
+from tasks.benchmarks.convcode.settings import (
+    ALL_PASS,
+    LIVE,
+    NO_SYNTAX_ERRORS,
+    WHOLE_PROGRAM,
+    feedback_turns,
+)
 from tasks.benchmarks.convcode.stage import code_of
 from tasks.benchmarks.program_runs import python_program
 from tasks.benchmarks.results import Build, FinishedRun

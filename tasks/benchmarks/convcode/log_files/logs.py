@@ -18,8 +18,7 @@ from schemas.episode import Feedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import SourceUnreadable
 from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, eval_file, find_logs
-from tasks.benchmarks.convcode.prompts import NO_SYNTAX_ERRORS, compose
-from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
+from tasks.benchmarks.convcode.settings import MOST_TURNS, NO_SYNTAX_ERRORS, STATIC, compose
 from tasks.benchmarks.raw_rows import RawModel, Text, read_models
 from tasks.benchmarks.staging import dialog_of, question
 

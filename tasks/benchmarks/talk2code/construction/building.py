@@ -35,7 +35,11 @@ from tasks.benchmarks.talk2code.stage import (
     SOURCE,
     persona_of,
 )
-from tasks.benchmarks.talk2code.user.personas import bundled_personas, guideline_text, persona_file
+from tasks.benchmarks.talk2code.user.persona_user import (
+    bundled_personas,
+    guideline_text,
+    persona_file,
+)
 from tasks.judging.rubric import RatingScale
 
 DIALOGUES, REJECTED = "dialogues.jsonl", "rejected.json"

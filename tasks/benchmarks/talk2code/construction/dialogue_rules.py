@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from schemas.dialog import ExpertiseLevel
 from tasks.benchmarks.raw_rows import RawModel, Text
 from tasks.benchmarks.talk2code.languages import LANGUAGES, has_code
-from tasks.benchmarks.talk2code.user.personas import Guideline, guideline_of, terms_in
+from tasks.benchmarks.talk2code.user.persona_user import Guideline, guideline_of, terms_in
 
 COVERAGE = 0.2
 """Minimum share of the statement's words that the dialogue must contain."""

@@ -18,7 +18,7 @@ from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     violations,
 )
 from tasks.benchmarks.talk2code.languages import Language, combined_run, delivered_program
-from tasks.benchmarks.talk2code.user.personas import Guideline
+from tasks.benchmarks.talk2code.user.persona_user import Guideline
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
 

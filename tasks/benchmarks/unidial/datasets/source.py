@@ -10,6 +10,7 @@ stored in its files.
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,25 +178,6 @@ class Dataset:
     """Texts around the dataset's questions, which `--templates` may replace."""
 
 
-def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return the metrics of a turn that lists none, derived from its `dynamic_config_source`.
-
-    Without a dataset, use the first dataset that derives metrics from this source.
-    """
-    if dataset is not None:
-        return dataset.metrics_of(source)
-    from tasks.benchmarks.unidial.datasets import DATASETS
-
-    return next(
-        (
-            metrics
-            for candidate in DATASETS.values()
-            if source and candidate.says_source and (metrics := candidate.metrics_of(source))
-        ),
-        (),
-    )
-
-
 def numbered(folder: Path) -> list[Path]:
     """Return the files `N.json` of a folder by number, including packed ones."""
     files = [
@@ -230,7 +212,7 @@ def read_json(path: Path) -> Any:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return json.loads(data.decode("utf-8"))
-    except (OSError, EOFError) as fault:
+    except (OSError, EOFError, zlib.error) as fault:
         raise BadRow("unreadable_file", str(fault)) from None
     except UnicodeDecodeError as fault:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
@@ -255,7 +237,7 @@ def read_json_list(path: Path) -> Iterator[Any]:
             yield from _elements(file)
     except UnicodeDecodeError as fault:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
-    except (OSError, EOFError) as fault:
+    except (OSError, EOFError, zlib.error) as fault:
         raise BadRow("unreadable_file", str(fault)) from None
     except RecursionError as fault:
         raise BadRow("broken_json", type(fault).__name__) from None

@@ -19,8 +19,8 @@ from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.advanced import Constructed, ConstructionRequest
 from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION, comments_of, k_centres
 from tasks.benchmarks.codeif.construction.building import REJECTED, STRATEGY_LIST, TASKS
-from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, comments_of, k_centres
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest

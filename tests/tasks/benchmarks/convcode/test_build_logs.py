@@ -14,8 +14,7 @@ from schemas.run import ModelIdentity
 from tasks.benchmarks.convcode.log_files.build_logs import BUILD, owns, write_logs
 from tasks.benchmarks.convcode.log_files.log_folder import EVAL_SUFFIX
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
-from tasks.benchmarks.convcode.prompts import ALL_PASS, NO_SYNTAX_ERRORS
-from tasks.benchmarks.convcode.settings import LIVE, STATIC
+from tasks.benchmarks.convcode.settings import ALL_PASS, LIVE, NO_SYNTAX_ERRORS, STATIC
 from tasks.benchmarks.results import FinishedRun
 from tests.tasks.benchmarks.convcode.live_runs import (
     BROKEN,

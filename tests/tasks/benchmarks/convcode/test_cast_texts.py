@@ -4,7 +4,7 @@ import pytest
 
 from schemas.episode import Feedback
 from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
-from tasks.benchmarks.convcode.prompts import (
+from tasks.benchmarks.convcode.settings import (
     LONG,
     NO_SYNTAX_ERRORS,
     Coverage,

@@ -10,7 +10,7 @@ import pytest
 from schemas.content_id import text_digest
 from schemas.episode import Feedback
 from tasks.benchmarks.convcode import BENCHMARK
-from tasks.benchmarks.convcode.prompts import (
+from tasks.benchmarks.convcode.settings import (
     GROUND_TRUTH_PROMPTS,
     PROMPT_NAMES,
     PROMPTS,

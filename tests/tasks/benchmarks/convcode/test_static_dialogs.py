@@ -9,8 +9,7 @@ from schemas.dialog import Dialog, Role
 from schemas.episode import Feedback, FeedbackSetting, VerbalFeedback
 from schemas.errors import SourceUnreadable
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
-from tasks.benchmarks.convcode.prompts import compose
-from tasks.benchmarks.convcode.settings import MOST_TURNS, plays
+from tasks.benchmarks.convcode.settings import MOST_TURNS, compose, plays
 from tests.tasks.benchmarks.convcode.logged import (
     EXPERT,
     NOVICE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.commands.key_values import parse_resources
+from flows.cli.options import parse_resources
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.interface import Completed
 from sandbox.judging.patched_repository import PatchProgram, run_patch

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.dialog import ExpertiseLevel
-from tasks.benchmarks.talk2code.user.personas import guideline_of, terms_in
+from tasks.benchmarks.talk2code.user.persona_user import guideline_of, terms_in
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _IMPORTS = re.compile(r"^(?:from|import) .*$", re.MULTILINE)
