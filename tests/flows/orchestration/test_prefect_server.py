@@ -5,6 +5,7 @@ none.
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 from flows.orchestration import server as servers
 from flows.orchestration.processes import is_alive, looks_secret, start_mark, without_secrets
 from flows.orchestration.server import prefect_server, server_status, start_server, stop_server
+from flows.orchestration.server_process import has_current_schema
 from flows.orchestration.settings import database_template
 from schemas.errors import ServerUnavailable, UsageError
 from tests.flows.drivers import driver, living, wait_until_gone
@@ -276,3 +278,19 @@ def test_a_server_that_cannot_start_says_why(home: Path) -> None:
     with pytest.raises(ServerUnavailable, match=r"ended while starting: .*server\.log"):
         with prefect_server(home):
             pass
+
+
+def test_a_database_is_migrated_unless_its_schema_is_the_template_s(tmp_path: Path) -> None:
+    def database(name: str, version: str) -> Path:
+        with sqlite3.connect(tmp_path / name) as connection:
+            connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+            connection.execute("INSERT INTO alembic_version VALUES (?)", (version,))
+        connection.close()
+        return tmp_path / name
+
+    template, empty = database("template.db", "b2"), tmp_path / "empty.db"
+    empty.touch()
+    assert has_current_schema(database("same.db", "b2"), template)
+    assert not has_current_schema(database("older.db", "a1"), template)
+    assert not has_current_schema(empty, template)
+    assert not has_current_schema(tmp_path / "missing.db", tmp_path / "missing.db")
