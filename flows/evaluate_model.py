@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import cast
 
-from prefect import flow
 from prefect.states import Completed
 
 from flows.night.preflight.served_models import require_same_models
@@ -12,7 +11,7 @@ from flows.night.reporting.run_record import Work, begin_run, close_run, find_wo
 from flows.night.run_queue import QueuedRun, only_run
 from flows.night.session import Session
 from flows.night.stages import Stages
-from flows.orchestration.inner_flows import numbered
+from flows.orchestration.inner_flows import numbered, plain_flow
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.lake.records import utc_now
 from schemas.outside.display import plain_line
@@ -41,7 +40,7 @@ def evaluate_model(
         ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
 
-    @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
+    @plain_flow(name="evaluate_model", flow_run_name="{request.title}")
     def evaluate(request: EvaluationRequest) -> RunReport:
         return _as_state(_locked(session, session.plan(request), run or only_run()))
 

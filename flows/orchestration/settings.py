@@ -181,6 +181,7 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
         "PREFECT_HOME": str(folder),
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": os.environ.get(
             "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL"
         ),
