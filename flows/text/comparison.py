@@ -6,10 +6,10 @@ from typing import Any
 
 from flows.text.records import markdown_table, print_rows, published_records
 from flows.text.result_table import distinct_names
+from schemas.night.decision import SEQUENCE
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
 from tasks.storage.home import Home
-from warehouse.comparison.decisions import SEQUENCE
 
 _WIDTH = 80
 _NAME = 21

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 BETTER, WORSE, EQUIVALENT = "better", "worse", "equivalent"
-BOOTSTRAP, SEQUENCE = "bootstrap", "sequence"
-"""Kinds of intervals, as in `leaderboard.interval_kind`."""
 
 
 @dataclass(frozen=True)
