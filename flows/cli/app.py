@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer._click.exceptions import ClickException
 
-from flows.cli.commands import data, datasets, models, nightly, read, upkeep
+from flows.cli.commands import data, datasets, nightly, read, upkeep
 from flows.cli.commands.build import build
 from flows.cli.commands.role_options import KEYS_HELP, with_role_options
 from flows.cli.commands.run import run
@@ -45,7 +45,7 @@ app.command("site")(data.site)
 app.add_typer(datasets.data, name="data")
 app.command("build", cls=PanelCommand)(build)
 app.command("checkpoints")(nightly.checkpoints)
-app.add_typer(models.models, name="models")
+app.add_typer(upkeep.models, name="models")
 app.command("show")(read.show)
 app.command("sql")(read.sql)
 app.command("list")(read.list_things)

@@ -1,4 +1,4 @@
-"""Comparisons of runs, and agreement of people and judges, as tables of at most 80 columns."""
+"""Comparisons of runs, early decisions, and agreement of people and judges, as text."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 from flows.text.records import markdown_table, published_records
 from flows.text.result_table import distinct_names
-from flows.text.results import print_rows
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
 from tasks.storage.home import Home
@@ -202,6 +201,8 @@ def _drift_cell(row: Row) -> str:
 
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
+    from flows.text.results import print_rows
+
     heads = ("rubric", "raters", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
     fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flows.text.comparison import decision_lines, decision_markdown
+from flows.text.comparison import decision_lines, decision_markdown, event_text
 from flows.text.records import published_records
 from flows.text.result_table import GAP, fitted_widths, most_lines, piped_width
 from schemas.outside.display import plain_line
@@ -106,8 +106,6 @@ def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
 
 
 def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
-    from flows.text.comparison import event_text
-
     for row in rows:
         if row["event"]:
             pair = f"{row['setting']} · {row['model']} against its {row['against']}"

@@ -122,12 +122,12 @@ def _end(n_read: int, reason: str, detail: str) -> Fault:
     return Fault(n_read + 1 if n_read else 0, reason, detail)
 
 
-def read_rows(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a CSV, Parquet or JSONL file, according to its suffix.
 
     Args:
         path: File to read.
-        columns: Columns to read from a table. Other files are read completely.
+        columns: Columns to read from a table, by default all. Other files are read completely.
     """
     if path.name.endswith(".csv"):
         return read_csv(path, columns)
@@ -259,7 +259,7 @@ _BATCH_ROWS = 256
 _LONGEST_CELL = 1 << 26
 
 
-def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a Parquet file with those of the given columns that exist.
 
     Rows are numbered from 1. A fault ends the iteration.
@@ -270,7 +270,7 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
     number = 0
     try:
         with pq.ParquetFile(path) as file:
-            present = [name for name in file.schema_arrow.names if name in columns]
+            present = [name for name in file.schema_arrow.names if _is_read(name, columns)]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present):
                 for row in batch.to_pylist():
                     number += 1
@@ -279,11 +279,15 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
         yield _end(number, "unreadable_file", _first_line(fault))
 
 
+def _is_read(name: str, columns: Collection[str] | None) -> bool:
+    return columns is None or name in columns
+
+
 def _first_line(fault: Exception) -> str:
     return str(fault).partition("\n")[0] or type(fault).__name__
 
 
-def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_csv(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a CSV file with a header, with those of the given columns that exist.
 
     Rows are numbered from 1. A row with a wrong number of fields yields a fault. A fault of the
@@ -296,15 +300,11 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
             while (row := _next_row(rows)) is not None:
                 number += 1
                 if None in row or None in row.values():
-                    yield Fault(
-                        number,
-                        "broken_csv",
-                        "the number of fields differs from the first line",
-                    )
+                    wrong = "the number of fields differs from the first line"
+                    yield Fault(number, "broken_csv", wrong)
                     continue
-                yield Line(
-                    number, _as_json({name: cell for name, cell in row.items() if name in columns})
-                )
+                cells = {name: cell for name, cell in row.items() if _is_read(name, columns)}
+                yield Line(number, _as_json(cells))
     except (OSError, ValueError, csv.Error) as fault:
         yield _end(number, "unreadable_file", _first_line(fault))
 

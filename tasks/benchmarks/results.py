@@ -137,19 +137,17 @@ class Layout:
     """NAME of the option `--resource NAME=FILE` whose file adds entries."""
 
 
-def no_names(level: str) -> Mapping[int, str]:
-    """Return no names, so that positions are shown as numbers."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Axis:
     """Axis of charts over a benchmark's result tables."""
 
     title: str
     """Title of the axis, with its unit if any."""
-    positions: Callable[[str], Mapping[int, str]] = no_names
-    """Names of the positions for tasks of one level. The level is empty if the table has none."""
+    positions: Callable[[str], Mapping[int, str]] = lambda level: {}
+    """Names of the positions for tasks of one level. The level is empty if the table has none.
+
+    Positions without a name are shown as numbers.
+    """
 
 
 @dataclass(frozen=True)
@@ -195,17 +193,12 @@ None: the folder does not tell where they are.
 """
 
 
-def no_published_data(folder: Path) -> None:
-    """Return None, because the folder of published runs does not tell where their raw data are."""
-    return
-
-
 @dataclass(frozen=True)
 class Recordings:
     """Functions that read a benchmark's published runs: answers, raw data and judgements."""
 
     answers: PublishedAnswers
-    raw_data: PublishedData = no_published_data
+    raw_data: PublishedData = lambda folder: None
     judgements: PublishedAnswers | None = None
     """Reads the published judgements of each answer (`RecordedAnswer.rubric`).
 

@@ -121,11 +121,6 @@ Plays = Callable[[str, Dialog], bool]
 """Function (setting, dialog) -> True if the setting has the dialog. A run stages no others."""
 
 
-def plays_all(setting: str, dialog: Dialog) -> bool:
-    """Return True, since every setting has every dialog."""
-    return True
-
-
 Chooses = Callable[[Options, Sequence[Dialog]], Collection[str]]
 """Function that selects the problems of a run by its options.
 
@@ -145,7 +140,7 @@ class Data:
     default_version: str = "sample"
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Folders of further versions that ship with the benchmark, by version."""
-    plays: Plays = plays_all
+    plays: Plays = lambda setting, dialog: True
     chooses: Chooses | None = None
     edition: str = ""
     """Digest of the question templates in `--templates DIR`. Empty without such templates."""

@@ -1,4 +1,4 @@
-"""Base tasks of a build: the request to the model, and the test runs that check its code."""
+"""Inputs of a build: base tasks with the test runs that check their code, and review comments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

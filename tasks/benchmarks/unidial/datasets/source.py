@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.benchmarks.raw_rows import BadRow, Fault, matching, parse_object, read_lines
+from tasks.benchmarks.raw_rows import BadRow, Fault, matching, parse_object, read_rows
 from tasks.benchmarks.templates import Template, Texts, render
 
 _RAW = ConfigDict(extra="allow", strict=True)
@@ -150,11 +150,6 @@ Its arguments are the files and, for a dataset with `questions`, the `Questions`
 """
 
 
-def no_metrics(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return no metrics."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Dataset, which is also a setting."""
@@ -164,7 +159,7 @@ class Dataset:
     find: FindFiles
     read: ReadRows
     rubrics: tuple[str, ...] = ()
-    metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = no_metrics
+    metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = lambda source: ()
     """Function that derives a turn's metrics from the turn's `dynamic_config_source`.
 
     It is called only for turns that list no metrics.
@@ -207,11 +202,11 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
-    """Yield line number, JSON object and raw content of each line.
+    """Yield line number, JSON object and raw content of each line, or of each row of a table.
 
     A line that is not an object yields the BadRow with the reason.
     """
-    for item in read_lines(path):
+    for item in read_rows(path):
         if isinstance(item, Fault):
             yield item.number, BadRow(item.reason, item.detail), b""
             continue
