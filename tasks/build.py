@@ -79,13 +79,13 @@ def construct(
         models=models,
         sampling={role.role: role.sampling for role in plan.spec.roles},
         options=plan.options,
-        programs=BookReader(lambda: _require_book(plan, book)),
+        programs=BookReader(lambda: _require_book(plan, book), count=calls.count_program),
         embedder=vectors,
         limit=plan.request.limit,
         resources={name: Path(place) for name, place in plan.request.resources.items()},
     )
     try:
-        return loop.run(_constructed(plan, request, calls, models, vectors))
+        return loop.run(_constructed(plan, request, calls, book, models, vectors))
     finally:
         if book is not None:
             book.close()
@@ -125,6 +125,7 @@ async def _constructed(
     plan: BuildPlan,
     request: ConstructionRequest,
     calls: StoredCalls,
+    book: ProgramBook | None,
     models: Mapping[str, ReusingModel],
     vectors: Vectors | None,
 ) -> Constructed:
@@ -133,7 +134,7 @@ async def _constructed(
     except (
         Exception
     ) as error:  # A plug-in's construction may raise any exception. It is named below.
-        await calls.drain()
+        await asyncio.gather(calls.drain(), book.drain() if book else asyncio.sleep(0))
         own = _own(error)
         if own is not None:
             raise own from None  # The error is the cause itself, or one of its group.

@@ -45,6 +45,8 @@ class Conversed(StageResult):
         default_factory=dict[str, tuple[Step, ...]]
     )
     """Map each resumed episode to its stored steps, which are not requested again."""
+    shard_names: dict[str, str] = field(default_factory=dict[str, str])
+    """Names of the shards of programs that ran early. See `RunAhead.shard_names`."""
 
 
 class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
@@ -94,6 +96,8 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         ):
             self._beside = ahead
             yield
+        if isinstance(ahead, RunAhead):
+            self.result.shard_names |= ahead.shard_names
         self.result.n_run += ahead.result.n_run if isinstance(ahead, RunAhead) else ahead.n_run
         if deciding and deciding.is_decided:
             deciding.close(plan)

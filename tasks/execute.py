@@ -1,8 +1,9 @@
 """Stage `execute`: run the programs of a run's episodes in the sandbox, on Dask workers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from schemas.content_id import content_id
@@ -10,10 +11,10 @@ from schemas.episode import Episode
 from schemas.lake.rows import PackedRows
 from tasks.driver.execution import (
     existing_groups,
+    group_digest,
     item_of,
     known_verdicts,
     shard_of,
-    with_known_verdicts,
 )
 from tasks.driver.fan_out import LazyShards, even_shards
 from tasks.driver.stage import Stage, StageResult
@@ -30,20 +31,38 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
     """Stage `execute`. Its pending items are the names of shards without a finished part.
 
     Stored verdicts of an equal environment are reused.
+
+    Args:
+        shard_names: Names of shards by `group_digest`, as far as they are known.
     """
 
     name = "execute"
     run_shard = staticmethod(execute_shard)
 
     def __init__(
-        self, plan: RunPlan, context: RunContext, client: Any, episodes: PackedRows[Episode]
+        self,
+        plan: RunPlan,
+        context: RunContext,
+        client: Any,
+        episodes: PackedRows[Episode],
+        shard_names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(plan, context, client, StageResult())
         self._episodes = episodes
         self._groups: dict[str, Sequence[int]] = {}
         """Map the name of each shard to the positions of its episodes."""
-        ids = episodes.table(["episode_id"])["episode_id"].to_pylist()
-        for groups in even_shards(existing_groups(plan, ids), _GROUPS_AT_ONCE):
+        columns = episodes.table(["episode_id", "attempt"])
+        attempts = list(
+            zip(columns["episode_id"].to_pylist(), columns["attempt"].to_pylist(), strict=True)
+        )
+        unnamed: list[Sequence[int]] = []
+        for group in existing_groups(plan, [episode_id for episode_id, _ in attempts]):
+            name = shard_names.get(group_digest(attempts[at] for at in group))
+            if name is None:
+                unnamed.append(group)
+            else:
+                self._groups[name] = group
+        for groups in even_shards(unnamed, _GROUPS_AT_ONCE):
             rows = iter(episodes.take([at for group in groups for at in group]))
             for group in groups:
                 self._groups[shard_of(plan, context, islice(rows, len(group))).name] = group
@@ -61,9 +80,7 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
 
         def shard(name: str) -> ExecuteShard:
             episodes = self._episodes.take(self._groups[name])
-            return with_known_verdicts(
-                self.context, verdicts, shard_of(self.plan, self.context, episodes)
-            )
+            return shard_of(self.plan, self.context, episodes, verdicts, name)
 
         return LazyShards(shard, pending)
 

@@ -197,7 +197,11 @@ class Stages:
         # A run that waits here reuses these verdicts.
         with self._session.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
             programs = ExecuteStage(
-                self._plan, self._context, self._session.client(), work.episodes
+                self._plan,
+                self._context,
+                self._session.client(),
+                work.episodes,
+                work.conversed.shard_names,
             )
             work.executed = run_stage_task(
                 programs, self._title, lambda result: progress.advance(result.n_items)

@@ -119,7 +119,7 @@ class TestRun:
 
     @property
     def program(self) -> WantedProgram:
-        """Return the answer with the tests, as a program. It names a repository by its digest."""
+        """Return the answer with the tests, as a program. Its place names a repository's digest."""
         tree = self.tree or NO_TREE
         if self.repository is not None:
             tree = Tree(content_id(self.repository), Path())
@@ -131,6 +131,7 @@ class TestRun:
             place if tree.name or self.entry_point else None,
             self.limits,
             self.image,
+            self.repository,
         )
 
     @property

@@ -11,7 +11,7 @@ from sandbox.workspace.interface import COMMAND_LIMITS, CommandResult
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
-from schemas.problem import Placing, SuiteKind
+from schemas.problem import Placing, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 from tasks.language.chat_model import UNREADABLE, ToolSpec
@@ -147,6 +147,8 @@ class WantedProgram:
     """Limits of this program. None for those of its place, or else the setting's limits."""
     image: str = ""
     """Container image of this program alone; empty for the sandbox's own environment."""
+    repository: RepoSnapshot | None = None
+    """For `patch`: the repository that it applies to. Its digest is the tree of `place`."""
 
 
 class ProgramRunner(Protocol):

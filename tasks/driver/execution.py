@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,8 @@ class RunAhead(Ahead):
         groups = episode_groups(plan) if plan.runs_programs else []
         self._missing = {group: len(group) for group in groups if played_ids.issuperset(group)}
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
+        self.shard_names: dict[str, str] = {}
+        """Name of each begun shard by `group_digest`."""
         self._part_of: dict[str, str] = {}
         self._read: dict[str, Episode] = {}
         # One shard more than can run, so that no worker waits for the driver.
@@ -83,9 +86,11 @@ class RunAhead(Ahead):
         return complete
 
     def begin(self, work: tuple[str, ...]) -> Any:
-        shard = shard_of(self.plan, self._context, map(self._episode, work))
-        known = with_known_verdicts(self._context, self._known_verdicts, shard)
-        return self.submit(execute_shard, replace(known, is_early=True))
+        episodes = tuple(map(self._episode, work))
+        shard = shard_of(self.plan, self._context, episodes, self._known_verdicts)
+        digest = group_digest((episode.episode_id, episode.attempt) for episode in episodes)
+        self.shard_names[digest] = shard.name
+        return self.submit(execute_shard, replace(shard, is_early=True))
 
     def add(self, result: ShardResult) -> None:
         super().add(result)
@@ -111,33 +116,38 @@ def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]
     return [group for group in groups if group]
 
 
-def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
-    """Return the shard of these episodes. Its name is a digest of the verdicts to determine."""
+def group_digest(attempts: Iterable[tuple[str, int]]) -> str:
+    """Return the digest of a group of finished episodes, from their ids and attempts."""
+    return content_id(list(attempts))
+
+
+def shard_of(
+    plan: RunPlan,
+    context: RunContext,
+    episodes: Iterable[Episode],
+    verdicts: Mapping[str, TestVerdict] = MappingProxyType({}),
+    name: str = "",
+) -> ExecuteShard:
+    """Return the shard of these episodes, with those of `verdicts` that its programs need.
+
+    Args:
+        verdicts: Stored verdicts by id.
+        name: Name of the shard, a digest of the verdicts to determine. Empty: it is computed.
+    """
     items = tuple(item_of(plan, episode) for episode in episodes)
-    return ExecuteShard(
-        context,
-        content_id(
-            [(i.episode.episode_id, i.episode.attempt, due_verdicts(context, i)) for i in items]
-        ),
-        items,
+    # The verdict ids cost more than the rest of the shard.
+    dues = [due_verdicts(context, item) for item in items] if verdicts or not name else []
+    name = name or content_id(
+        [(i.episode.episode_id, i.episode.attempt, due) for i, due in zip(items, dues, strict=True)]
     )
+    keys = {key for due in dues for _, _, key in due}
+    known = {key: verdicts[key] for key in keys if key is not None and key in verdicts}
+    return ExecuteShard(context, name, items, known)
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
     """Return the item of a shard: an episode with its problem and dialog."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
-
-
-def with_known_verdicts(
-    context: RunContext, verdicts: Mapping[str, TestVerdict], shard: ExecuteShard
-) -> ExecuteShard:
-    """Return the shard with those of `verdicts` that its programs need."""
-    if not verdicts:
-        return shard
-    keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
-    return replace(
-        shard, known={key: verdicts[key] for key in keys if key is not None and key in verdicts}
-    )
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
@@ -324,10 +334,12 @@ class DecideAhead:
         return self._scores_of(episodes, verdicts, judged)
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
-        shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
         verdicts = known_verdicts(self._plan)
-        todo = (with_known_verdicts(context, verdicts, shard) for shard in shards)
-        futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
+        shards = [
+            shard_of(self._plan, context, group, verdicts)
+            for group in even_shards(episodes, _SHARD)
+        ]
+        futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in shards]
         results = [future.result() for future in futures]
         self.n_run += sum(result.n_run for result in results)
         folder = self._plan.lake.folder("test_verdicts", **self._plan.keys)

@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from sandbox.host.slots import slot_count
 from sandbox.judging.runners.run import RUNNER_VERSION
@@ -18,11 +18,10 @@ from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.journaling.dialogue_calls import answer_key, read_completion
 from tasks.storage.journaling.segments import Form, read_segments
 from tasks.storage.paid_calls import Calls
-from tasks.worker.program_book import LASTING, ProgramBook, ProgramFacts
+from tasks.worker.program_book import ProgramBook, ProgramFacts
 
-T = TypeVar("T", Completion, ProgramVerdict)
 PROGRAMS = "programs"
-"""Key under which programs are counted. Model calls are counted under their role."""
+"""Role in the rows of programs' verdicts."""
 CALLS = Form[Completion | ProgramVerdict](
     "an answer",
     lambda row: (
@@ -31,7 +30,6 @@ CALLS = Form[Completion | ProgramVerdict](
         else read_completion(row["answer"])
     ),
     lambda answer: {"verdict" if isinstance(answer, ProgramVerdict) else "answer": answer},
-    lasts=lambda answer: not isinstance(answer, ProgramVerdict) or answer.outcome in LASTING,
 )
 
 
@@ -59,21 +57,41 @@ class StoredCalls:
         """Keys requested in this invocation, by role."""
         self._reused_keys: dict[str, set[str]] = defaultdict(set)
         """Keys that an earlier invocation stored and this one used, by role."""
+        self._n_programs = 0
 
-    async def find(self, role: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def find(
+        self, role: str, key: str, ask: Callable[[], Awaitable[Completion]]
+    ) -> Completion:
         """Return the answer stored under the key, or call `ask` and store its answer.
 
         Errors of `ask` propagate.
         """
 
-        async def counted() -> T:
+        async def counted() -> Completion:
             answer = await ask()
             self._sent_keys[role].add(key)
             return answer
 
+        self._count_reuse(role, key)
+        return cast(Completion, await self._calls.find(key, counted, {"role": role}))
+
+    def get(self, verdict_id: str) -> ProgramVerdict | None:
+        """Return the stored report of a program, or None. See `VerdictStore`."""
+        self._count_reuse(PROGRAMS, verdict_id)
+        return cast(ProgramVerdict | None, self._calls.get(verdict_id))
+
+    def put(self, report: ProgramVerdict) -> None:
+        """Store a program's report. See `VerdictStore`."""
+        self._calls.put({report.verdict_id: report}, {"role": PROGRAMS})
+
+    def count_program(self) -> None:
+        """Count a program that was run in this invocation."""
+        self._n_programs += 1
+        self.show(programs=1)
+
+    def _count_reuse(self, role: str, key: str) -> None:
         if key in self._calls.others:
             self._reused_keys[role].add(key)
-        return cast(T, await self._calls.find(key, counted, {"role": role}))
 
     def show(self, *, calls: int = 0, output_tokens: int = 0, programs: int = 0) -> None:
         """Add these numbers to the displayed progress."""
@@ -102,7 +120,7 @@ class StoredCalls:
     @property
     def programs(self) -> Counts:
         """Number of programs run in this invocation, and of stored verdicts reused."""
-        return self.calls([PROGRAMS])[PROGRAMS]
+        return Counts(self._n_programs, len(self._reused_keys[PROGRAMS]))
 
     @property
     def n_stored(self) -> Mapping[str, int]:
@@ -165,7 +183,4 @@ def open_build_book(plan: BuildPlan, calls: StoredCalls) -> ProgramBook:
         plan.limits,
         tuple(plan.request.resources.items()),
     )
-    find_verdict = partial(calls.find, PROGRAMS)
-    return ProgramBook(
-        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: calls.show(programs=1)
-    )
+    return ProgramBook(facts, plan.sandbox, calls, slot_count())

@@ -16,7 +16,7 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -46,26 +46,45 @@ class CallsInFlight(Generic[T]):
     """Calls in flight by key, so that equal calls are sent once. For use in one event loop."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, asyncio.Task[T]] = {}
+        self._tasks: dict[str, asyncio.Task[Mapping[str, T]]] = {}
         self._is_over = False
 
     async def find(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `ask()`, which equal calls in flight share. Raises its errors.
+        """Return the result of `ask()`, which equal calls in flight share. See `find_all`."""
+
+        async def ask_one(_: Sequence[str]) -> Mapping[str, T]:
+            return {key: await ask()}
+
+        return (await self.find_all((key,), ask_one))[key]
+
+    async def find_all(
+        self, keys: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]]
+    ) -> Mapping[str, T]:
+        """Return the results of calls in flight and of one new call, by key. Raises their errors.
 
         If a caller is cancelled, the call continues.
+
+        Args:
+            keys: different keys.
+            ask: sends one call for the keys that are not in flight, and returns their results.
         """
         if self._is_over:
             await asyncio.Event().wait()
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._ask(key, ask))
-            self._tasks[key].add_done_callback(_retrieve_fault)
-        return await asyncio.shield(self._tasks[key])
+        if new := [key for key in keys if key not in self._tasks]:
+            task = asyncio.create_task(self._ask(new, ask))
+            task.add_done_callback(_retrieve_fault)
+            self._tasks |= dict.fromkeys(new, task)
+        tasks = [(key, self._tasks[key]) for key in keys]
+        return {key: (await asyncio.shield(task))[key] for key, task in tasks}
 
-    async def _ask(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _ask(
+        self, keys: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]]
+    ) -> Mapping[str, T]:
         try:
-            return await ask()
+            return await ask(keys)
         finally:
-            del self._tasks[key]
+            for key in keys:
+                del self._tasks[key]
 
     async def drain(self) -> None:
         """Start no further calls, and wait some seconds for those in flight.
@@ -74,7 +93,7 @@ class CallsInFlight(Generic[T]):
         """
         self._is_over = True
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=_DRAIN_S)
+            await asyncio.wait(set(self._tasks.values()), timeout=_DRAIN_S)
 
 
 class Calls(Generic[T]):
@@ -117,8 +136,7 @@ class Calls(Generic[T]):
 
         async def ask_and_store() -> T:
             answer = await ask()
-            if self._form.lasts(answer):
-                self.put({key: answer}, about)
+            self.put({key: answer}, about)
             return answer
 
         stored = self.get(key)

@@ -13,7 +13,8 @@ from tasks.benchmarks.contract import TestRun
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
 from tasks.worker.process import RunState, this_worker, write_part
-from tasks.worker.program_book import patch_places, program_in_place, sandbox_in, sandbox_of
+from tasks.worker.program_book import program_in_place, sandbox_in, sandbox_of
+from tasks.worker.workspaces import patch_places
 
 STAGE = "audit"
 

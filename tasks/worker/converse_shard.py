@@ -158,7 +158,9 @@ async def _play(
         steps=job.begun.steps,
         context=before,
     )
-    programs = BookReader(lambda: run.programs, calls.keep_answers)
+    programs = BookReader(
+        lambda: run.programs, calls.keep_answers, lambda: run.count("converse", programs=1)
+    )
     if fault is None:
         ending = await _play_with_agent(run, context, opening, programs, calls, keep)
     else:

@@ -1,19 +1,17 @@
 """Execution of the programs of a shard of episodes, in a worker process."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from sandbox.host.resource_limits import low_priority
-from sandbox.interface import Sandbox
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.run import Limits, RunSpec
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
+from tasks.dialogue.tools import WantedProgram
 from tasks.worker.images import settle_image
 from tasks.worker.jobs import (
     INFRA_SUFFIX,
@@ -24,11 +22,9 @@ from tasks.worker.jobs import (
     is_infra,
 )
 from tasks.worker.process import RunState, this_worker, write_part
-from tasks.worker.program_book import LASTING, ProgramFacts, Result, run_programs, sandbox_of
+from tasks.worker.program_book import Found, ProgramBook, ProgramFacts, Result
 
 STAGE = "execute"
-_UNHURRIED_S = 1.0
-"""A program that failed within this many seconds did not fail because it waited for a processor."""
 _DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that come from the run of its program."""
 
@@ -67,43 +63,27 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker.start_reporting()
     run = worker.run(shard.context)
     hold = shard.context.lease(shard.name, over=True)
-    sandbox = sandbox_of(shard.context.spec)
-    known = dict(shard.known)
     verdicts: list[TestVerdict] = []
     n_run, is_unsure_shard = 0, False
-    with ThreadPoolExecutor(shard.context.programs) as threads:
-        for item in shard.items:
-            answers = answers_of(shard.context.spec, test_runs(shard.context, item))
-            decided = list(
-                threads.map(partial(_decide, run, sandbox, shard.is_early, item, known), answers)
-            )
-            for item_verdicts, n, _, is_unsure in decided:
-                verdicts += item_verdicts
-                n_run += n
-                is_unsure_shard |= is_unsure
-                known |= {
-                    v.verdict_id: v for v in item_verdicts if v.verdict_id and v.outcome in LASTING
-                }
-            amounts = {
-                "programs": sum(len(answer.due) for answer in answers),
-                "runs": sum(n for _, _, n, _ in decided),
-            }
-            run.count(STAGE, episodes=1, answers=len(answers), **amounts)
-            if not any(
-                is_unsure or any(verdict.outcome is Outcome.INFRA for verdict in item_verdicts)
-                for item_verdicts, _, _, is_unsure in decided
-            ):
-                settle_image(shard.context, item.problem, item.episode)
+    for item in shard.items:
+        answers = answers_of(shard.context.spec, test_runs(shard.context, item))
+        decided = worker.do(_decide_all(run, shard, item, answers))
+        item_verdicts = [verdict for of_answer, _, _ in decided for verdict in of_answer]
+        is_unsure = any(found.is_unsure for _, _, found in decided)
+        verdicts += item_verdicts
+        n_run += sum(n for _, n, _ in decided)
+        is_unsure_shard |= is_unsure
+        amounts = {
+            "programs": sum(len(answer.due) for answer in answers),
+            "runs": sum(found.n_runs for _, _, found in decided),
+        }
+        run.count(STAGE, episodes=1, answers=len(answers), **amounts)
+        if not is_unsure and all(v.outcome is not Outcome.INFRA for v in item_verdicts):
+            settle_image(shard.context, item.problem, item.episode)
     hold.check()
     if is_unsure_shard:
         return ShardResult(0, n_run=n_run)
     return _write(shard, verdicts, n_run)
-
-
-def _is_slow_failure(verdict: TestVerdict) -> bool:
-    return verdict.outcome is Outcome.TIMEOUT or (
-        verdict.outcome is Outcome.FAILED and (verdict.duration_s or 0.0) > _UNHURRIED_S
-    )
 
 
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
@@ -128,19 +108,16 @@ def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str,
     ]
 
 
-def _decide(
-    run: RunState,
-    sandbox: Sandbox,
-    is_early: bool,
-    item: ExecuteItem,
-    known: Mapping[str, TestVerdict],
-    answer: Answer,
-) -> tuple[list[TestVerdict], int, int, bool]:
-    """Return what `decide` returns, and whether low priority may have changed a verdict."""
-    is_low = is_early and run.is_playing
-    with run.program_slots, low_priority(is_low):
-        verdicts, n_run, n_runs = decide(run.context, sandbox, item, answer, known)
-    return verdicts, n_run, n_runs, is_low and any(map(_is_slow_failure, verdicts))
+async def _decide_all(
+    run: RunState, shard: ExecuteShard, item: ExecuteItem, answers: Sequence[Answer]
+) -> list[tuple[list[TestVerdict], int, Found]]:
+    """Return what `decide` returns for each answer of an episode."""
+    is_low = shard.is_early and run.is_playing
+    decisions = (
+        decide(shard.context, run.programs, item, answer, shard.known, is_low=is_low)
+        for answer in answers
+    )
+    return await asyncio.gather(*decisions)
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
@@ -171,36 +148,46 @@ def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> st
     return ProgramFacts.of_run(context).id_of(test.program, cases)
 
 
-def decide(
+async def decide(
     context: RunContext,
-    sandbox: Sandbox,
+    book: ProgramBook,
     item: ExecuteItem,
     answer: Answer,
     known: Mapping[str, TestVerdict],
-) -> tuple[list[TestVerdict], int, int]:
-    """Return the verdicts of an answer, the number of programs run, and that of sandbox runs.
+    *,
+    is_low: bool = False,
+) -> tuple[list[TestVerdict], int, Found]:
+    """Return the verdicts of an answer, the number of them that ran, and the book's results.
 
     Args:
-        known: Verdicts of other episodes or runs, by id.
+        known: Verdicts of earlier runs, by id.
+        is_low: Run the programs at low priority.
     """
     reports = _reports_of(item.episode)
-    ids = [id_of(context, due.test, due.cases) for due in answer.due]
+    tests = {id(due.test): due.test for due in answer.due}
+    whole_ids = {name: id_of(context, test) for name, test in tests.items()}
+    keys: list[str | None] = []
     results: list[Result | TestVerdict | None] = []
-    for due, key in zip(answer.due, ids, strict=True):
-        report = reports.get(id_of(context, due.test) or "") if reports else None
-        results.append(None if key is None else report or known.get(key))
-    pending = [n for n, key in enumerate(ids) if key is not None and results[n] is None]
-    # One program may decide several instructions.
-    tests = list({id(answer.due[n].test): answer.due[n].test for n in pending}.values())
-    ran, n_runs = run_programs(context, sandbox, tests, answer.limits)
-    result_of = {id(test): result for test, result in zip(tests, ran, strict=True)}
-    for n in pending:
-        results[n] = result_of[id(answer.due[n].test)]
+    programs: dict[str, WantedProgram] = {}
+    wanted: dict[int, str] = {}
+    """Verdict id of the program that decides each verdict without a result."""
+    for n, due in enumerate(answer.due):
+        whole = whole_ids[id(due.test)]
+        key = id_of(context, due.test, due.cases) if due.cases else whole
+        result = None if key is None or whole is None else reports.get(whole) or known.get(key)
+        keys.append(key)
+        results.append(result)
+        if whole is not None and result is None:
+            # One program may decide several instructions.
+            programs[whole], wanted[n] = due.test.program, whole
+    found = await book.find_all(programs, answer.limits, is_low=is_low)
+    for n, whole in wanted.items():
+        results[n] = found.results[whole]
     verdicts = [
         _verdict(context, item.episode, due, key, result)
-        for due, key, result in zip(answer.due, ids, results, strict=True)
+        for due, key, result in zip(answer.due, keys, results, strict=True)
     ]
-    return verdicts, len(pending), n_runs
+    return verdicts, sum(whole in found.ran for whole in wanted.values()), found
 
 
 def _verdict(

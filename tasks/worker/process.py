@@ -33,8 +33,13 @@ from tasks.worker.budget_meter import MeteredEmbedder, metered
 from tasks.worker.call_log import logged
 from tasks.worker.images import RunImages
 from tasks.worker.jobs import Progress, RunContext
-from tasks.worker.program_book import ProgramBook, ProgramFacts, ReportCache, sandbox_of
-from tasks.worker.workspaces import RunWorkspaces
+from tasks.worker.program_book import (
+    ProgramBook,
+    ProgramFacts,
+    ReportCache,
+    sandbox_of,
+)
+from tasks.worker.workspaces import RunWorkspaces, patch_runner
 
 T = TypeVar("T")
 
@@ -86,15 +91,14 @@ class RunState:
 
     @cached_property
     def programs(self) -> ProgramBook:
-        """Return the `ProgramBook`, which runs each program of the run's dialogues only once."""
+        """Return the `ProgramBook`, which runs each program of the run only once."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),
             sandbox_of(context.spec),
-            self._reports.finder(),
+            self._reports,
             context.programs,
-            self.program_slots,
-            lambda: self.count("converse", programs=1),
+            patch_runner(context),
         )
 
     @cached_property

@@ -1,35 +1,27 @@
-"""Runs of programs, and the book of programs, in which each runs only once."""
+"""Book of programs: the place where their verdicts are looked up, run and stored."""
 
 import asyncio
-import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, TypeGuard
 
+from sandbox.host.resource_limits import low_priority
 from sandbox.interface import ImageSandbox, Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
-from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram, program_of
-from sandbox.judging.runners.run import run_answer, run_tests
-from sandbox.workspace.interface import image_of
-from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from sandbox.judging.runners.run import run_answer
 from schemas.dialog import MISSING
 from schemas.errors import SandboxUnavailable, Unscorable
-from schemas.problem import SuiteKind
+from schemas.problem import RepoSnapshot, SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict, verdict_id
-from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.dialogue.tools import NO_TREE, Place, Tree, WantedProgram
-from tasks.storage.files.environments import Environments
 from tasks.storage.files.source_trees import TreeDigests, tree_files
-from tasks.storage.files.trees import TreeStore
 from tasks.storage.paid_calls import CallsInFlight
-from tasks.worker.images import held_repository
 from tasks.worker.jobs import RunContext
 
 LASTING = (Outcome.PASSED, Outcome.FAILED)
@@ -37,13 +29,29 @@ LASTING = (Outcome.PASSED, Outcome.FAILED)
 
 A timeout is not lasting, because it depends on the machine.
 """
+_UNHURRIED_S = 1.0
+"""A program that failed within this many seconds did not fail because it waited for a processor."""
 Resources = Sequence[tuple[str, str]]
-FindVerdict = Callable[[str, Callable[[], Awaitable[ProgramVerdict]]], Awaitable[ProgramVerdict]]
-"""Function (verdict id, call) that returns the stored verdict, or the result of the call."""
+Result = ProgramVerdict | SandboxUnavailable | Unscorable
+"""Report of a program, or the reason why there is no report."""
+RunPatch = Callable[[Sandbox, str, RepoSnapshot, Limits], ProgramVerdict]
+"""Function (sandbox, patch, repository, limits) that runs the repository's tests on the patch."""
+
+
+class VerdictStore(Protocol):
+    """Store of reports by verdict id. For one event loop."""
+
+    def get(self, verdict_id: str) -> ProgramVerdict | None:
+        """Return the stored report, or None."""
+        ...
+
+    def put(self, report: ProgramVerdict) -> None:
+        """Store a report."""
+        ...
 
 
 class ReportCache:
-    """Cache of reports with lasting outcomes. The least recently used ones are dropped first.
+    """Cache of reports. The least recently used ones are dropped first. See `VerdictStore`.
 
     Args:
         characters: Maximum total length of the reports' texts, roughly their size in memory.
@@ -53,32 +61,15 @@ class ReportCache:
         self._room = characters
         self._reports: OrderedDict[str, ProgramVerdict] = OrderedDict()
 
-    def finder(self) -> FindVerdict:
-        """Return the lookup for one `ProgramBook`.
-
-        Each lookup tracks its calls in flight, so closing another book cancels none of them.
-        """
-        in_flight = CallsInFlight[ProgramVerdict]()
-
-        async def find(key: str, run: Callable[[], Awaitable[ProgramVerdict]]) -> ProgramVerdict:
-            async def run_and_keep() -> ProgramVerdict:
-                report = await run()
-                self.keep(report)
-                return report
-
-            return self.get(key) or await in_flight.find(key, run_and_keep)
-
-        return find
-
     def get(self, verdict_id: str) -> ProgramVerdict | None:
         """Return the report with this id, or None."""
         if verdict_id in self._reports:
             self._reports.move_to_end(verdict_id)
         return self._reports.get(verdict_id)
 
-    def keep(self, report: ProgramVerdict) -> None:
-        """Store a lasting report. If the cache is full, drop the least recently used reports."""
-        if report.outcome not in LASTING or report.verdict_id in self._reports:
+    def put(self, report: ProgramVerdict) -> None:
+        """Store a report. If the cache is full, drop the least recently used reports."""
+        if report.verdict_id in self._reports:
             return
         self._reports[report.verdict_id] = report
         self._room -= _size(report)
@@ -135,41 +126,52 @@ class ProgramFacts:
         )
 
 
+@dataclass(frozen=True)
+class Found:
+    """Results of programs that a `ProgramBook` looked up or ran."""
+
+    results: Mapping[str, Result]
+    """Result of each program, by verdict id."""
+    ran: Collection[str]
+    """Verdict ids of the programs that this call ran."""
+    n_runs: int
+    """Number of sandbox runs of this call."""
+    is_unsure: bool
+    """True if a program may have failed because it ran at low priority."""
+
+
 class ProgramBook:
-    """Runner of programs that runs no program twice. For one event loop.
+    """Place where verdicts of programs are looked up, run and stored. For one event loop.
+
+    Equal programs run once. Lasting reports are stored, but no report of a program that may have
+    failed because of low priority.
 
     Args:
-        find_verdict: Looks up the verdict before the program runs, and stores a new verdict.
         threads: Maximum number of parallel programs.
-        slots: Further limit, shared by all stages of a run in this process. None: no further limit.
-        count: Called after each program that was run.
+        run_patch: Runs the tests of patches; None if no program is a patch.
     """
 
     def __init__(
         self,
         facts: ProgramFacts,
         sandbox: Sandbox,
-        find_verdict: FindVerdict,
+        store: VerdictStore,
         threads: int,
-        slots: threading.Semaphore | None = None,
-        count: Callable[[], None] = lambda: None,
+        run_patch: RunPatch | None = None,
     ) -> None:
-        self._facts, self._sandbox, self._find_verdict, self._count = (
-            facts,
-            sandbox,
-            find_verdict,
-            count,
-        )
-        self._slots: AbstractContextManager[object] = slots or nullcontext()
+        self._facts, self._sandbox, self._store = facts, sandbox, store
+        self._run_patch = run_patch
+        self._in_flight = CallsInFlight[Result](), CallsInFlight[Result]()
+        """Programs in flight at normal and at low priority."""
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="parley-program")
 
     async def find(
-        self, program: WantedProgram, begun: Callable[[], None] = lambda: None
+        self, program: WantedProgram, on_run: Callable[[], None] = lambda: None
     ) -> ProgramVerdict:
-        """Return the tests' report on the code. A program in flight or stored does not run again.
+        """Return the tests' report on the code.
 
         Args:
-            begun: Called if this call starts the program.
+            on_run: Called if this call ran the program.
 
         Raises:
             SandboxUnavailable: The sandbox could not run the program.
@@ -177,36 +179,120 @@ class ProgramBook:
             ValueError: The tests contain no test.
         """
         key = self._facts.id_of(program)
+        found = await self.find_all({key: program}, self._facts.limits_of(program))
+        if found.ran:
+            on_run()
+        result = found.results[key]
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-        async def run() -> ProgramVerdict:
-            begun()
-            report = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._run, program
+    async def find_all(
+        self, programs: Mapping[str, WantedProgram], limits: Limits, *, is_low: bool = False
+    ) -> Found:
+        """Return the results of one answer's programs. Several programs may share a sandbox run.
+
+        Args:
+            programs: Programs by verdict id.
+            limits: Limits of each program.
+            is_low: Run the programs at low priority.
+
+        Raises:
+            ValueError: The tests of a program contain no test.
+        """
+        stored = {key: report for key in programs if (report := self._store.get(key)) is not None}
+        ran: Sequence[str] = ()
+        n_runs = 0
+
+        async def run(keys: Sequence[str]) -> Mapping[str, Result]:
+            nonlocal ran, n_runs
+            ran, wanted = keys, {key: programs[key] for key in keys}
+            results, n_runs = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._run, wanted, limits, is_low
             )
-            self._count()
-            return report.model_copy(update={"verdict_id": key})
+            for report in results.values():
+                if _is_lasting(report, is_low):
+                    self._store.put(report)
+            return results
 
-        return await self._find_verdict(key, run)
+        missing = [key for key in programs if key not in stored]
+        results = await self._in_flight[is_low].find_all(missing, run) if missing else {}
+        is_unsure = is_low and any(map(_is_slow_failure, results.values()))
+        return Found({**stored, **results}, ran, n_runs, is_unsure)
 
-    def _run(self, program: WantedProgram) -> ProgramVerdict:
-        facts = self._facts
-        placed = program_in_place(facts.resources, program)
-        with self._slots:
-            return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
+    def _run(
+        self, programs: Mapping[str, WantedProgram], limits: Limits, is_low: bool
+    ) -> tuple[dict[str, Result], int]:
+        """Run programs. Return their results, and the number of sandbox runs."""
+        results: dict[str, Result] = {}
+        by_image: dict[str, dict[str, TestProgram]] = defaultdict(dict)
+        n_runs = 0
+        with low_priority(is_low):
+            for key, program in programs.items():
+                try:
+                    place = _sandbox_of_image(self._sandbox, program.image)
+                    if program.repository is not None and self._run_patch is not None:
+                        n_runs += 1
+                        results[key] = self._run_patch(
+                            place, program.code, program.repository, limits
+                        )
+                    else:
+                        placed = program_in_place(self._facts.resources, program)
+                        by_image[program.image][key] = placed
+                except (SandboxUnavailable, Unscorable) as fault:
+                    results[key] = fault
+            for image, placed_programs in by_image.items():
+                place = _sandbox_of_image(self._sandbox, image)
+                reports, n = run_answer(
+                    place, tuple(placed_programs.values()), limits, LONGEST_CASE_DETAIL
+                )
+                results |= zip(placed_programs, reports, strict=True)
+                n_runs += n
+        return {key: _named(result, key) for key, result in results.items()}, n_runs
+
+    async def drain(self) -> None:
+        """Wait for programs in flight. See `CallsInFlight.drain`."""
+        for in_flight in self._in_flight:
+            await in_flight.drain()
 
     def close(self) -> None:
         """Begin no more programs. Running programs finish."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+def _is_lasting(result: Result, is_low: bool) -> TypeGuard[ProgramVerdict]:
+    return (
+        isinstance(result, ProgramVerdict)
+        and result.outcome in LASTING
+        and not (is_low and _is_slow_failure(result))
+    )
+
+
+def _is_slow_failure(result: Result) -> bool:
+    return isinstance(result, ProgramVerdict) and (
+        result.outcome is Outcome.TIMEOUT
+        or (result.outcome is Outcome.FAILED and result.duration_s > _UNHURRIED_S)
+    )
+
+
+def _named(result: Result, verdict_id: str) -> Result:
+    return (
+        result.model_copy(update={"verdict_id": verdict_id})
+        if isinstance(result, ProgramVerdict)
+        else result
+    )
+
+
 @dataclass
 class BookReader:
-    """`ProgramRunner` of an episode or a build. `n_run` counts the programs that it started."""
+    """`ProgramRunner` of an episode or a build. `n_run` counts the programs that it ran."""
 
     open_book: Callable[[], ProgramBook]
     """Returns the `ProgramBook` of the run or build."""
     before: Callable[[], None] = lambda: None
-    """Function that is called before each program runs."""
+    """Function that is called before each program."""
+    count: Callable[[], None] = lambda: None
+    """Function that is called after each program that was run."""
     n_run: int = field(default=0, init=False)
 
     async def run(
@@ -214,42 +300,11 @@ class BookReader:
     ) -> ProgramVerdict:
         """Return the tests' report on the code. See `ProgramBook.find`."""
         self.before()
-        return await self.open_book().find(WantedProgram(kind, code, tests, place), self._count)
+        return await self.open_book().find(WantedProgram(kind, code, tests, place), self._on_run)
 
-    def _count(self) -> None:
+    def _on_run(self) -> None:
         self.n_run += 1
-
-
-Result = ProgramVerdict | SandboxUnavailable | Unscorable
-"""Report of a program, or the reason why there is no report."""
-
-
-def run_programs(
-    context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
-) -> tuple[list[Result], int]:
-    """Run the programs of one answer. Return their results, and the number of sandbox runs."""
-    results: dict[int, Result] = {}
-    by_image: dict[str, dict[int, TestProgram]] = defaultdict(dict)
-    n_runs = 0
-    for n, test in enumerate(tests):
-        try:
-            place = _sandbox_of_image(sandbox, test.image)
-            if test.repository is None:
-                by_image[test.image][n] = program_in_place(context.resources, test.program)
-                continue
-            n_runs += 1
-            trees, open_place = patch_places(context, place, limits)
-            with held_repository(context, test.repository) as snapshot:
-                patch = PatchProgram(test.code or "", snapshot)
-                results[n] = run_patch(open_place, trees, patch, limits)
-        except (SandboxUnavailable, Unscorable) as fault:
-            results[n] = fault
-    for image, programs in by_image.items():
-        place = _sandbox_of_image(sandbox, image)
-        reports, n = run_answer(place, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
-        results |= dict(zip(programs, reports, strict=True))
-        n_runs += n
-    return [results[n] for n in range(len(tests))], n_runs
+        self.count()
 
 
 def _sandbox_of_image(sandbox: Sandbox, image: str) -> Sandbox:
@@ -271,23 +326,6 @@ def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
         if isinstance(sandbox, ImageSandbox)
         else None
     )
-
-
-def patch_places(
-    context: RunContext, sandbox: Sandbox, limits: Limits
-) -> tuple[TreeStore, OpenPlace]:
-    """Return the store of source trees, and a function that opens a workspace in one of them."""
-    trees = TreeStore(context.place.trees)
-    environments = Environments(context.place.environments)
-
-    def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
-        packages = "" if image_of(environment) else environment
-        shown = environments.shown(packages) if packages else {}
-        return open_workspace(
-            workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown
-        )
-
-    return trees, open_place
 
 
 def program_in_place(resources: Resources, program: WantedProgram) -> TestProgram:

@@ -1,15 +1,17 @@
-"""Workspaces of a run's dialogues, in threads of a worker process."""
+"""Workspaces of a run's dialogues and of its patches, in threads of a worker process."""
 
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from sandbox import registry as sandboxes
+from sandbox.interface import Sandbox
+from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,
     CommandResult,
@@ -18,10 +20,15 @@ from sandbox.workspace.interface import (
     image_of,
 )
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.problem import RepoSnapshot
 from schemas.run import Limits
+from schemas.verdict import ProgramVerdict
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
+from tasks.worker.images import held_repository
+from tasks.worker.jobs import RunContext
+from tasks.worker.program_book import RunPatch
 
 T = TypeVar("T")
 _FILE_THREADS = 4
@@ -167,3 +174,33 @@ async def _to_its_end(
         if not under_way.cancel():
             await asyncio.wait([ended])
         raise
+
+
+def patch_places(
+    context: RunContext, sandbox: Sandbox, limits: Limits
+) -> tuple[TreeStore, OpenPlace]:
+    """Return the store of source trees, and a function that opens a workspace in one of them."""
+    trees = TreeStore(context.place.trees)
+    environments = Environments(context.place.environments)
+
+    def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
+        packages = "" if image_of(environment) else environment
+        shown = environments.shown(packages) if packages else {}
+        return open_workspace(
+            workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown
+        )
+
+    return trees, open_place
+
+
+def patch_runner(context: RunContext) -> RunPatch:
+    """Return the function that runs the tests of a run's patches."""
+
+    def run(
+        sandbox: Sandbox, patch: str, repository: RepoSnapshot, limits: Limits
+    ) -> ProgramVerdict:
+        trees, open_place = patch_places(context, sandbox, limits)
+        with held_repository(context, repository) as snapshot:
+            return run_patch(open_place, trees, PatchProgram(patch, snapshot), limits)
+
+    return run

@@ -113,14 +113,12 @@ def _no_reason(row: rule.Row, context: rule.CheckContext) -> str | None:
 def _served_models(rows: Sequence[rule.Row]) -> str | None:
     """Return the roles whose endpoint reported several model names, or None."""
     # Subject and simulated user may run on endpoints that report different model names.
-    served: dict[str, set[str]] = {}
-    for step in (step for row in rows for step in row["steps"] if step["served_model"]):
-        served.setdefault(step["role"], set()).add(step["served_model"])
-    changes = [
-        f"the {role}'s endpoint reported the model names {', '.join(sorted(n)[:5])}"
-        for role, n in served.items()
-        if len(n) > 1
-    ]
+    steps = (step for row in rows for step in row["steps"] if step["served_model"])
+    served = rule.several_values((step["role"], step["served_model"]) for step in steps)
+    changes = (
+        f"the {role}'s endpoint reported the model names {', '.join(names[:5])}"
+        for role, names in served.items()
+    )
     return "; ".join(changes) or None
 
 
@@ -305,7 +303,6 @@ EPISODES = rule.Suite(
         rule.each_present(
             "one row per wanted episode",
             ("episode_id",),
-            lambda context: ((name,) for name in sorted(context.wanted_episodes or ())),
             "wanted_episode_present",
             "means cover finished episodes; `runs` counts the pending ones",
             "the run includes this episode, but the table has no row for it",
@@ -315,7 +312,6 @@ EPISODES = rule.Suite(
         rule.each_present(
             "one row per listed episode",
             ("episode_id",),
-            lambda context: ((name,) for name in sorted(context.contained_episodes or ())),
             "listed_episode_exists",
             "a run lists only episodes that exist",
             "run_episodes lists this episode, but the run has no such episode",

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+
+K = TypeVar("K", bound=str)
+V = TypeVar("V", str, int)
 
 
 @dataclass(frozen=True)
@@ -207,14 +210,18 @@ def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rul
 
     @no_fault(name, why, blocking=blocking)
     def several(row: Row, context: CheckContext) -> str | None:
-        values = sorted({str(r[column]) for r in row["rows"]})
-        return (
-            f"{len(values)} values of {column}: {', '.join(values[:5])}"
-            if len(values) > 1
-            else None
-        )
+        values = several_values((column, str(r[column])) for r in row["rows"]).get(column, [])
+        return f"{len(values)} values of {column}: {', '.join(values[:5])}" if values else None
 
     return several
+
+
+def several_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return each key that occurs with several values, with its sorted values."""
+    values: dict[K, set[V]] = {}
+    for key, value in pairs:
+        values.setdefault(key, set()).add(value)
+    return {key: sorted(found) for key, found in values.items() if len(found) > 1}
 
 
 def few_faults(name: str, why: str, what: str, is_fault: Callable[[Row], bool]) -> Rule:
@@ -336,28 +343,32 @@ def expected(name: str, why: str, key: tuple[str, ...], needs: str, fault: str) 
 def each_present(
     grain: str,
     key: tuple[str, ...],
-    keys: Callable[[CheckContext], Iterable[tuple[Any, ...]]],
     name: str,
     why: str,
     fault: str,
     *,
     needs: str,
     blocking: bool = True,
+    keys: Callable[[CheckContext], Iterable[tuple[Any, ...]]] | None = None,
 ) -> FrameRules:
     """Return a frame of all rows that the table must have, with the rule that it has each.
 
     Args:
         key: columns that identify a row.
-        keys: function that returns the key of each row that must exist.
         fault: fault of a missing row.
-        needs: field of the context that `keys` reads.
+        needs: field of the context that contains the key of each row that must exist.
+        keys: function that returns these keys if the field has another form.
     """
+
+    def listed_keys(context: CheckContext) -> Iterable[tuple[Any, ...]]:
+        listed = sorted(getattr(context, needs) or ())
+        return listed if len(key) > 1 else ((value,) for value in listed)
 
     def rows(data: pa.Table, context: CheckContext) -> list[Row]:
         existing = set(zip(*(data[column].to_pylist() for column in key), strict=True))
         return [
             {**dict(zip(key, values, strict=True)), "exists": values in existing}
-            for values in keys(context)
+            for values in (keys or listed_keys)(context)
         ]
 
     @no_fault(name, why, blocking=blocking, needs=needs)

@@ -86,11 +86,8 @@ def _all_unscored(row: rule.Row, context: rule.CheckContext) -> str | None:
     "one_version_per_metric", "scores of one run must use a single version of each metric"
 )
 def _several_versions(row: rule.Row, context: rule.CheckContext) -> str | None:
-    versions: dict[str, set[int]] = {}
-    for r in row["rows"]:
-        versions.setdefault(r["metric"], set()).add(r["metric_version"])
-    mixed = sorted(metric for metric, numbers in versions.items() if len(numbers) > 1)
-    return f"versions {sorted(versions[mixed[0]])} of {mixed[0]} are mixed" if mixed else None
+    mixed = rule.several_values((r["metric"], r["metric_version"]) for r in row["rows"])
+    return f"versions {mixed[min(mixed)]} of {min(mixed)} are mixed" if mixed else None
 
 
 def _due(context: rule.CheckContext) -> list[tuple[str, int, str]]:
@@ -181,11 +178,11 @@ SCORES = rule.Suite(
         rule.each_present(
             "one row per round and metric due",
             _SCORE,
-            _due,
             "due_score_present",
             "every expected score exists",
             "expected, but missing: n + n_unscored does not add up",
             needs="due_scores",
+            keys=_due,
         ),
         rule.FrameRules(
             "one row per implication between two metrics", _SCORE, _implied, (_contradicted,)
@@ -296,7 +293,6 @@ JUDGE_VERDICTS = rule.Suite(
         rule.each_present(
             "one row per judgement due",
             _JUDGEMENT,
-            lambda context: sorted(context.expected_judgements or ()),
             "due_judgement_present",
             "every expected judgement exists",
             "expected, but missing: the denominator would not count it",

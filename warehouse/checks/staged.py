@@ -189,7 +189,6 @@ DIALOGS = rule.Suite(
         rule.each_present(
             "one row per staged problem",
             ("problem_id",),
-            lambda context: ((problem,) for problem in context.problem_digests or {}),
             "problem_has_dialog",
             "each problem has at least one dialog",
             "the problem has no dialog, so no denominator would count it",

@@ -53,8 +53,6 @@ class Form(Generic[T]):
     """Converts an answer to the fields of a row that `dump_row` can write."""
     load_old: Callable[[Row], Mapping[str, T]] | None = None
     """Converts a row of the previous release to answers by key. Raises the errors of `load`."""
-    lasts: Callable[[T], bool] = lambda _: True
-    """Returns True if an answer should be stored."""
 
     def read(self, row: Row) -> Mapping[str, T]:
         """Return the answers in a row by key; empty if it has no answer of this kind."""

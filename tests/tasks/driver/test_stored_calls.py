@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelIdentity, Sampling
+from schemas.run import Limits, ModelIdentity, Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.driver.stored_calls import (
     CALLS,
@@ -22,6 +23,7 @@ from tasks.driver.stored_calls import (
 )
 from tasks.language.chat_model import ChatRequest, Completion, Message
 from tasks.storage.paid_calls import read_calls
+from tasks.worker.program_book import BookReader, ProgramBook, ProgramFacts
 
 WHO = ModelIdentity(provider="openai", name="m", revision="1")
 ASKED = ChatRequest((Message(Role.USER, "Why?"),), Sampling(), 0, "p1", 1, 0)
@@ -114,17 +116,26 @@ def test_the_key_holds_what_the_endpoint_is_sent_and_nothing_else() -> None:
 
 
 def test_a_verdict_that_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
-    kept = StoredCalls(tmp_path)
-
-    async def ran(outcome: Outcome) -> ProgramVerdict:
-        return ProgramVerdict(outcome=outcome)
+    facts = ProgramFacts(1, "here", Limits(cpu_s=1, wall_s=10), ())
+    reader = BookReader(lambda: book, count=lambda: kept.count_program())
+    outcomes = list[Outcome]()
 
     async def run_all() -> None:
-        for outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
-            await kept.find(PROGRAMS, outcome.value, lambda outcome=outcome: ran(outcome))
+        for code in ("x = 1", "x = 2", "while True: pass"):
+            outcomes.append((await reader.run("statements", code, ("assert x == 1",))).outcome)
 
-    asyncio.run(run_all())
-    assert read_calls(tmp_path, CALLS).keys() == {"passed", "failed"}
+    for counts in (Counts(3, 0), Counts(1, 2)):
+        kept = StoredCalls(tmp_path)
+        book = ProgramBook(facts, UnisolatedSandbox(), kept, threads=1)
+        asyncio.run(run_all())
+        assert kept.programs == counts
+        kept.close()
+    assert outcomes == [Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT] * 2
+    rows = read_calls(tmp_path, CALLS).values()
+    assert sorted(row.outcome for row in rows if isinstance(row, ProgramVerdict)) == [
+        Outcome.FAILED,
+        Outcome.PASSED,
+    ]
 
 
 def test_rows_of_the_release_before_are_known(tmp_path: Path) -> None:

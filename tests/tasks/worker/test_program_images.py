@@ -2,6 +2,7 @@
 images.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.storage.home import Home
 from tasks.worker.execute_shard import answers_of, decide, id_of
 from tasks.worker.jobs import ExecuteItem
+from tasks.worker.program_book import ProgramBook, ProgramFacts, ReportCache
 from tests.tasks.benchmarks.ended_episode import ended_episode
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
@@ -70,7 +72,8 @@ def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert len({id_of(context, due.test, due.cases) for due in answer.due}) == 2
 
     def said(sandbox: Any) -> dict[str, tuple[Outcome, FailureReason | None]]:
-        verdicts, _, _ = decide(context, sandbox, item, answer, {})
+        book = ProgramBook(ProgramFacts.of_run(context), sandbox, ReportCache(), threads=1)
+        verdicts, _, _ = asyncio.run(decide(context, book, item, answer, {}))
         return {one.instruction_id: (one.outcome, one.reason) for one in verdicts}
 
     return said

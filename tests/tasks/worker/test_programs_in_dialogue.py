@@ -3,11 +3,10 @@ runs twice.
 """
 
 import asyncio
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -21,6 +20,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for
+from tasks.dialogue.tools import WantedProgram
 from tasks.driver import execution
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import StageResult, run_stage
@@ -30,7 +30,16 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.score import score, score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.worker.program_book import BookReader, ProgramBook, ProgramFacts, ReportCache, sandbox_of
+from tasks.worker import process
+from tasks.worker.program_book import (
+    BookReader,
+    Found,
+    ProgramBook,
+    ProgramFacts,
+    ReportCache,
+    Result,
+    sandbox_of,
+)
 from tests.faults.nights import local_client
 from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
 
@@ -139,12 +148,15 @@ def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution.RunAhead, "begin", lambda *_: None)
+    monkeypatch.setattr(process, "_worker", None)  # with the reports of the tests before
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
     assert (told.conversed.n_run, told.executed.n_run) == (
         0,
         2,
-    )  # equal programs of the one shard are run once
+    )  # equal programs of the process are run once
+    again = play(plan_of(tmp_path / "of another run", "told"), client)
+    assert (again.conversed.n_run, again.executed.n_run) == (0, 0)
     assert {v.problem_id: v.outcome for v in told.verdicts} == {
         "wrong at first": Outcome.FAILED,
         "never compiles": Outcome.FAILED,
@@ -194,30 +206,32 @@ def test_a_sandbox_that_fails_makes_the_episode_pending_again(
     assert all(s.value is None for s in lost.scores)
 
 
-def book_of(tmp_path: Path, cache: ReportCache, ran: list[int]) -> ProgramBook:
+def book_of(tmp_path: Path, cache: ReportCache) -> ProgramBook:
     context = context_for(plan_of(tmp_path), workers=1, cores=2)
-    slots = threading.Semaphore(context.programs)
     facts, sandbox = ProgramFacts.of_run(context), sandbox_of(context.spec)
-    return ProgramBook(
-        facts, sandbox, cache.finder(), context.programs, slots, lambda: ran.append(1)
-    )
+    return ProgramBook(facts, sandbox, cache, context.programs)
 
 
-async def find(book: ProgramBook, *program: Any) -> tuple[ProgramVerdict, bool]:
+async def find(
+    book: ProgramBook, *program: Any, count: Callable[[], None] = lambda: None
+) -> tuple[ProgramVerdict, bool]:
     """Return the report, and whether the program was run for this call."""
-    reader = BookReader(lambda: book)
+    reader = BookReader(lambda: book, count=count)
     return await reader.run(*program), reader.n_run == 1
 
 
 def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path) -> None:
-    cache, ran = ReportCache(), []
-    first, other_run = book_of(tmp_path, cache, ran), book_of(tmp_path, cache, ran)
+    cache, ran = ReportCache(), list[int]()
+    first, other_run = book_of(tmp_path, cache), book_of(tmp_path, cache)
+
+    def count() -> None:
+        ran.append(1)
 
     async def ask() -> list[bool]:
         at_once = await asyncio.gather(
-            *(find(first, "unittest", RIGHT, (TESTS,)) for _ in range(5))
+            *(find(first, "unittest", RIGHT, (TESTS,), count=count) for _ in range(5))
         )
-        later = await find(other_run, "unittest", RIGHT, (TESTS,))
+        later = await find(other_run, "unittest", RIGHT, (TESTS,), count=count)
         assert len({report.model_dump_json() for report, _ in (*at_once, later)}) == 1
         return [was_run for _, was_run in (*at_once, later)]
 
@@ -225,30 +239,80 @@ def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path
     assert ran == [1]
 
 
+HANGS = WantedProgram("statements", "while True: pass", ("pass",))
+SLOW = WantedProgram("statements", "import time; time.sleep(1.1)", ("assert False",))
+WRONG = WantedProgram("statements", "x = 1", ("assert x == 2",))
+SMALL = Limits(cpu_s=1, wall_s=10)
+
+
+def test_of_one_answers_programs_those_run_that_are_neither_stored_nor_in_flight(
+    tmp_path: Path,
+) -> None:
+    book = book_of(tmp_path, ReportCache())
+    programs = {
+        f"{n}": WantedProgram("statements", "x = 1", (f"assert x == {n}",)) for n in range(3)
+    }
+
+    async def ask() -> list[Found]:
+        limits = Limits()
+        first = {key: programs[key] for key in "01"}
+        at_once = await asyncio.gather(
+            book.find_all(first, limits), book.find_all(programs, limits)
+        )
+        return [*at_once, await book.find_all(programs, limits)]
+
+    found = asyncio.run(ask())
+    assert [(sorted(one.ran), one.n_runs) for one in found] == [
+        (["0", "1"], 2),
+        (["2"], 1),
+        ([], 0),
+    ]
+    failed, passed = Outcome.FAILED, Outcome.PASSED
+    assert [
+        {key: result.outcome for key, result in one.results.items() if has_outcome(result)}
+        for one in found
+    ] == [{"0": failed, "1": passed}, *[{"0": failed, "1": passed, "2": failed}] * 2]
+
+
+def has_outcome(result: Result) -> TypeGuard[ProgramVerdict]:
+    return isinstance(result, ProgramVerdict)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("outcome", "is_kept"),
-    [(Outcome.PASSED, True), (Outcome.FAILED, True), (Outcome.TIMEOUT, False)],
+    ("program", "is_low", "is_kept"),
+    [
+        (WRONG, False, True),
+        (WRONG, True, True),
+        (SLOW, False, True),
+        (SLOW, True, False),
+        (HANGS, False, False),
+        (HANGS, True, False),
+    ],
 )
-def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(
-    outcome: Outcome, is_kept: bool
+def test_a_report_that_tells_of_the_machine_too_is_not_kept(
+    tmp_path: Path, program: WantedProgram, is_low: bool, is_kept: bool
 ) -> None:
     cache = ReportCache()
-    cache.keep(ProgramVerdict(verdict_id="v", outcome=outcome))
+    book = book_of(tmp_path, cache)
+    found = asyncio.run(book.find_all({"v": program}, SMALL, is_low=is_low))
+    assert has_outcome(found.results["v"])
+    assert found.is_unsure == (is_low and not is_kept)
     assert (cache.get("v") is not None) == is_kept
 
 
 def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
     cache = ReportCache(characters=2000)
     for length in (1000, 10):
-        cache.keep(ProgramVerdict(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
-    cache.keep(ProgramVerdict(verdict_id="other", outcome=Outcome.FAILED))
-    cache.keep(ProgramVerdict(verdict_id="third", outcome=Outcome.FAILED))
+        cache.put(ProgramVerdict(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
+    cache.put(ProgramVerdict(verdict_id="other", outcome=Outcome.FAILED))
+    cache.put(ProgramVerdict(verdict_id="third", outcome=Outcome.FAILED))
     assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [
         False,
         True,
         True,
     ]
-    cache.keep(ProgramVerdict(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
+    cache.put(ProgramVerdict(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
     assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [
         True,
         True,
@@ -257,7 +321,7 @@ def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
 
 
 def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
-    programs = book_of(tmp_path, ReportCache(), [])
+    programs = book_of(tmp_path, ReportCache())
 
     async def ask() -> tuple[str, str]:
         as_module, _ = await find(programs, "unittest", RIGHT, (TESTS,))
@@ -269,8 +333,7 @@ def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_cache_drops_what_was_used_least_when_its_room_is_used_up(tmp_path: Path) -> None:
-    cache, ran = ReportCache(characters=2000), []
-    programs = book_of(tmp_path, cache, ran)
+    programs = book_of(tmp_path, ReportCache(characters=2000))
 
     async def ask(n: int) -> bool:
         return (await find(programs, "statements", f"x = {n}", (f"assert x == {n}",)))[1]

@@ -92,6 +92,7 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
         for place, sample in enumerate(content if isinstance(content, list) else [content]):
             try:
                 conversation = _Conversation(sample, file_name(path), place, questions)
+                asked = list(sample["qa"])
             except (KeyError, TypeError, ValueError, AttributeError) as fault:
                 yield RawDialog(
                     path,
@@ -99,7 +100,7 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
                     BadRow("wrong_type", f"conversation {place}: {type(fault).__name__}: {fault}"),
                 )
                 continue
-            for question in sample["qa"]:
+            for question in asked:
                 dialog = attempt(conversation.dialog_of, question, number)
                 yield RawDialog(
                     path, place + 1, dialog, row_excerpt(question), conversation.history

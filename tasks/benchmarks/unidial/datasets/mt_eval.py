@@ -46,17 +46,20 @@ def read(files: Sequence[Path]) -> Iterator[RawDialog]:
     for path in files:
         if "documents" in path.name:
             for line, row, content in read_objects(path):
-                if isinstance(row, BadRow):
-                    yield RawDialog(path, line, row, content)
-                documents.append("" if isinstance(row, BadRow) else _document(row))
+                document = row if isinstance(row, BadRow) else _document(row)
+                if isinstance(document, BadRow):
+                    yield RawDialog(path, line, document, content)
+                documents.append("" if isinstance(document, BadRow) else document)
     tasks = [path for path in files if "documents" not in path.name]
     yield from read_each(
         tasks, lambda row, number, path, line: _dialog(row, number, path, line, documents)
     )
 
 
-def _document(row: dict[str, Any]) -> str:
-    """Return the text below the document's title."""
+def _document(row: dict[str, Any]) -> str | BadRow:
+    """Return the text below the document's title, or the reason why there is none."""
+    if "gen_resp" not in row:
+        return BadRow("missing_field", "gen_resp: Field required")
     return str(row["gen_resp"]).partition("\n\n")[2]
 
 

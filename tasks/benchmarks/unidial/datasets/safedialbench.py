@@ -88,7 +88,7 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
 
 def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
     """Return the judge metric for the task's kind of harm."""
-    template = TEMPLATES.get(source.get("task", ""))
+    template = TEMPLATES.get(str(source.get("task", "")))
     return (metric_config("llm_judge", template_name=template),) if template else ()
 
 

@@ -10,6 +10,7 @@ stored in its files.
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,7 +226,7 @@ def read_json(path: Path) -> Any:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return json.loads(data.decode("utf-8"))
-    except (OSError, EOFError) as fault:
+    except (OSError, EOFError, zlib.error) as fault:
         raise BadRow("unreadable_file", str(fault)) from None
     except UnicodeDecodeError as fault:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
@@ -250,7 +251,7 @@ def read_json_list(path: Path) -> Iterator[Any]:
             yield from _elements(file)
     except UnicodeDecodeError as fault:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
-    except (OSError, EOFError) as fault:
+    except (OSError, EOFError, zlib.error) as fault:
         raise BadRow("unreadable_file", str(fault)) from None
     except RecursionError as fault:
         raise BadRow("broken_json", type(fault).__name__) from None

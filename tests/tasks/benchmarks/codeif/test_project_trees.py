@@ -2,6 +2,7 @@
 changes.
 """
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -21,7 +22,12 @@ from tasks.storage.files.source_trees import tree_files
 from tasks.storage.home import Home
 from tasks.worker.execute_shard import answers_of, decide
 from tasks.worker.jobs import ExecuteItem
-from tasks.worker.program_book import ProgramFacts, program_in_place
+from tasks.worker.program_book import (
+    ProgramBook,
+    ProgramFacts,
+    ReportCache,
+    program_in_place,
+)
 from tests.tasks.benchmarks.codeif.dialogues import episode_of
 from tests.tasks.benchmarks.codeif.test_repository import PROJECTS, sample, wanted
 
@@ -136,10 +142,13 @@ def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_wa
             if test.code
         ]
         answers = answers_of(plan.spec, tests)
+        book = ProgramBook(
+            ProgramFacts.of_run(context), UnisolatedSandbox(), ReportCache(), threads=1
+        )
         return {
             row.outcome
             for one in answers
-            for row in decide(context, UnisolatedSandbox(), item, one, {})[0]
+            for row in asyncio.run(decide(context, book, item, one, {}))[0]
         }
 
     assert outcomes(plan.dialog(wanted)) == {Outcome.INFRA}

@@ -188,3 +188,36 @@ def test_a_dialogue_that_cannot_be_staged_is_quarantined_with_its_reason(
 def test_a_folder_of_no_dataset_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceUnreadable, match="has no file of mt_eval"):
         BENCHMARK.data.stage(tmp_path, "current")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "find", "replacement", "reason"),
+    [
+        ("mt_eval", "documents.jsonl", '"gen_resp"', '"text"', "missing_field"),
+        ("locomo", "1.json", '"qa": [', '"qa": 5, "questions": [', "wrong_type"),
+        ("safedialbench", "datasets_en.jsonl", '"task": "Privacy"', '"task": ["Privacy"]', ""),
+    ],
+)
+def test_a_faulty_field_costs_its_row_alone(
+    tmp_path: Path, name: str, file: str, find: str, replacement: str, reason: str
+) -> None:
+    shutil.copytree(Path(str(BENCHMARK.data.sample)) / name, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    assert find in text
+    (tmp_path / file).write_text(text.replace(find, replacement, 1), encoding="utf-8")
+    if name == "locomo":
+        (tmp_path / "2.json").write_text(text, encoding="utf-8")
+    staged = BENCHMARK.data.stage(tmp_path, "sample")
+    assert [bad.reason for bad in staged.quarantined] == ([reason] if reason else [])
+    assert staged.problems
+
+
+def test_a_file_with_broken_compression_is_quarantined(tmp_path: Path) -> None:
+    text = (Path(str(BENCHMARK.data.sample)) / "memorycode" / "dialogue_1.json").read_bytes()
+    packed = bytearray(gzip.compress(text))
+    packed[12:20] = b"\xff" * 8
+    (tmp_path / "dialogue_1.json").write_bytes(text)
+    (tmp_path / "dialogue_2.json.gz").write_bytes(packed)
+    staged = BENCHMARK.data.stage(tmp_path, "sample")
+    assert [bad.reason for bad in staged.quarantined] == ["unreadable_file"]
+    assert staged.problems
