@@ -10,17 +10,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from schemas.errors import SourceUnreadable
-from schemas.problem import QuarantinedRow
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 MAX_DETAIL = 500
-EXCERPT_LENGTH = 200
 _BOM = b"\xef\xbb\xbf"
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -33,6 +31,10 @@ class Line:
     number: int
     content: bytes
 
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON object on the line. Raise BadRow if there is none."""
+        return parse_object(self.content)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -41,6 +43,11 @@ class Fault:
     number: int
     reason: str
     detail: str
+    content: ClassVar[bytes] = b""
+
+    def fields(self) -> dict[str, Any]:
+        """Raise BadRow."""
+        raise BadRow(self.reason, self.detail)
 
 
 class BadRow(ValueError):
@@ -229,28 +236,11 @@ def read_models(
     for line in read_lines(path) if lines is None else lines:
         place = f"{path}:{line.number}"
         try:
-            if isinstance(line, Fault):
-                raise BadRow(line.reason, line.detail)
-            yield place, validated(model, parse_object(line.content))
+            yield place, validated(model, line.fields())
         except BadRow as bad:
             raise SourceUnreadable(
                 f"{place}: {bad.reason}: {bad.detail}. Fetch the file again, or rebuild it"
             ) from None
-
-
-def quarantined_row(
-    benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
-) -> QuarantinedRow:
-    """Return the record of a row that could not be staged, with the start of its `content`."""
-    return QuarantinedRow(
-        benchmark=benchmark,
-        dataset_version=dataset_version,
-        source_file=file,
-        source_line=line,
-        reason=bad.reason,
-        detail=bad.detail,
-        excerpt=content[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH],
-    )
 
 
 HUB = "hf:"

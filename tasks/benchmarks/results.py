@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol
 
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode, Score
@@ -93,33 +92,16 @@ class Build:
     owns: OwnsFile
 
 
-class LayOut(Protocol):
-    """Function that writes external files below a folder, which may hold some already."""
+LayOut = Callable[
+    [Path, Mapping[str, Path], Sequence[str], Callable[[str], None], Path | None, bool],
+    Sequence[str],
+]
+"""Function that writes external files below a folder, which may hold some, and describes each.
 
-    def __call__(
-        self,
-        out: Path,
-        checkouts: Mapping[str, Path],
-        only: Sequence[str],
-        report: Callable[[str], None],
-        listing: Path | None = None,
-        fetch: bool = False,
-        /,
-    ) -> Sequence[str]:
-        """Write the files and return a line about each.
-
-        Args:
-            out: Folder of the layout.
-            checkouts: Local git checkouts given by `--checkout`, by repository name.
-            only: Names to lay out. Empty means all.
-            report: Called with progress messages.
-            listing: File with additional entries.
-            fetch: True to clone repositories without a checkout from their public address with git.
-
-        Raises:
-            UsageError: A name is unknown.
-        """
-        ...
+Its arguments are the folder, git checkouts by repository, names (all if empty), a function that
+shows progress, a file with additional entries, and True to clone repositories without a checkout.
+It raises UsageError for an unknown name.
+"""
 
 
 @dataclass(frozen=True)

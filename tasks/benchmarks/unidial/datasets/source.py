@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.benchmarks.raw_rows import BadRow, Fault, matching, parse_object, read_rows
+from tasks.benchmarks.raw_rows import BadRow, matching, read_rows
 from tasks.benchmarks.templates import Template, Texts, render
 
 _RAW = ConfigDict(extra="allow", strict=True)
@@ -207,14 +207,11 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, byt
 
     A line that is not an object yields the BadRow with the reason.
     """
-    for item in read_rows(path):
-        if isinstance(item, Fault):
-            yield item.number, BadRow(item.reason, item.detail), b""
-            continue
+    for line in read_rows(path):
         try:
-            yield item.number, parse_object(item.content), item.content
+            yield line.number, line.fields(), line.content
         except BadRow as bad:
-            yield item.number, bad, item.content
+            yield line.number, bad, line.content
 
 
 def read_json(path: Path) -> Any:
