@@ -5,9 +5,9 @@ from prefect import flow
 from flows.night.preflight.checks import preflight_build
 from flows.night.reporting.progress import Board
 from flows.night.session import Session
-from flows.orchestration.inner_flows import unlooked
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
+from tasks.cache_policy import run_task
 from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.builds.built_folder import BuildReport, report_of, require_place, write_built
@@ -45,13 +45,18 @@ def _build(session: Session, plan: BuildPlan, title: str) -> BuildReport:
         return dict(session.servers.reach(plan))
 
     spending = session.spending
-    built = construct(
-        plan,
-        unlooked(stored_calls),
+    # No retries: the models have already waited for endpoints that did not answer.
+    built = run_task(
+        "construct",
         title,
-        find_served,
-        lambda: session.embedder(plan),
-        spending.build_budget_meter(plan.build_id) if spending else None,
+        lambda: construct(
+            plan,
+            stored_calls,
+            find_served,
+            lambda: session.embedder(plan),
+            spending.build_budget_meter(plan.build_id) if spending else None,
+        ),
+        retries=0,
     )
     session.board.stage(title, "write")
     files = write_built(plan, built)

@@ -5,7 +5,8 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.publish import publish
+from tasks.cache_policy import run_task
+from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.storage.home import find_home
 
 
@@ -28,4 +29,9 @@ def publish_results(
         ParleyError: Another process publishes, or the lake cannot be read. The old warehouse stays.
     """
     chosen = None if run_ids is None else tuple(run_ids)
-    return publish(find_home(home), chosen, rebuild=rebuild, call=call)
+    report = run_task(
+        "publish",
+        "",
+        lambda: publish_to_warehouse(find_home(home), chosen, rebuild=rebuild, call=call),
+    )
+    return str(report.path)

@@ -19,30 +19,48 @@ ID_LENGTH = 32
 """Number of hex digits that an id takes from a sha256: 128 bits."""
 
 
-def _plain(value: Any, path: str) -> Any:
+_SCALARS = frozenset((str, int, bool, type(None)))
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_Path = tuple["_Path | None", str]
+"""Path to a value: the path to its container, and the last step. Messages alone render it."""
+
+
+def _plain(value: Any, path: _Path) -> Any:
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [
+            item if type(item) in _SCALARS else _plain(item, (path, f"[{i}]"))
+            for i, item in enumerate(value)
+        ]
+    if isinstance(value, BaseModel):
+        return {
+            name: _plain(getattr(value, name), (path, f".{name}")) for name in fields_of_id(value)
+        }
     if isinstance(value, Enum):
         return _plain(value.value, path)
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, (int, str)):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{path} is {value}: only finite numbers have a content id")
+            raise ValueError(f"{_rendered(path)} is {value}: only finite numbers have a content id")
         return int(value) if value.is_integer() else value
-    if isinstance(value, BaseModel):
-        return {
-            name: _plain(getattr(value, name), f"{path}.{name}") for name in fields_of_id(value)
-        }
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"{path} has the key {key!r}: keys of canonical JSON are strings")
-        return {key: _plain(item, f"{path}.{key}") for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
+                raise TypeError(
+                    f"{_rendered(path)} has the key {key!r}: keys of canonical JSON are strings"
+                )
+        return {key: _plain(item, (path, f".{key}")) for key, item in value.items()}
     raise TypeError(
-        f"{path} is a {type(value).__name__}, which has no canonical JSON form. "
+        f"{_rendered(path)} is a {type(value).__name__}, which has no canonical JSON form. "
         "Use a string, number, tuple or mapping"
     )
+
+
+def _rendered(path: _Path) -> str:
+    container, step = path
+    return step if container is None else _rendered(container) + step
 
 
 def canonical_json(value: Any) -> str:
@@ -57,9 +75,7 @@ def canonical_json(value: Any) -> str:
             that is not a string.
         ValueError: `value` contains a number that is not finite.
     """
-    return json.dumps(
-        _plain(value, "value"), sort_keys=True, ensure_ascii=False, separators=(",", ":")
-    )
+    return _ENCODER.encode(_plain(value, (None, "value")))
 
 
 def content_id(value: Any) -> str:

@@ -5,9 +5,10 @@ ConvCodeWorld's nine (section 2), and none at all. A score is one metric's value
 missing value is None with a reason, never 0.
 """
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -339,3 +340,14 @@ class Score(EpisodeRow):
         if (self.value is None) == (self.unscored_reason is None):
             raise ValueError("a score has either a value or a reason why it has none")
         return self
+
+
+RowT = TypeVar("RowT", bound=EpisodeRow)
+
+
+def by_episode(rows: Iterable[RowT]) -> Mapping[str, Sequence[RowT]]:
+    """Group scores, verdicts or judgements by the id of their episode."""
+    rows_by_episode: defaultdict[str, list[RowT]] = defaultdict(list)
+    for row in rows:
+        rows_by_episode[row.episode_id].append(row)
+    return rows_by_episode

@@ -1,4 +1,4 @@
-"""Prefect task: build a dataset (model calls and programs), on an event loop in the driver."""
+"""Build of a dataset (model calls and programs), on an event loop in the driver."""
 
 import asyncio
 import threading
@@ -10,13 +10,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from prefect import task
-
 from schemas.errors import ParleyError, UsageError
 from schemas.outside.display import plain_line
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.benchmarks.advanced import Constructed, ConstructionRequest
-from tasks.cache_policy import OPTIONS
 from tasks.driver.signals import heed_signals
 from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
 from tasks.language.access import ModelAccess
@@ -31,19 +28,14 @@ from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder, metered
 from tasks.worker.program_book import BookReader, ProgramBook
 
 
-@task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
 def construct(
     plan: BuildPlan,
     calls: StoredCalls,
-    title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     find_embedder: Callable[[], ModelAccess[EmbedderIdentity]],
     budget_meter: BudgetMeter | None = None,
 ) -> Constructed:
     """Run the construction. Each answer and verdict is stored as it arrives, and reused.
-
-    Prefect does not retry the task, because the models have already waited for endpoints that
-    did not answer.
 
     Args:
         find_served: Starts the models' servers and returns their endpoints. Called at the first
@@ -111,7 +103,7 @@ def _opener(
 
     def opened() -> ChatModel:
         model = open_model(
-            access_in_worker(plan, access, find_served(), workers=1),
+            access_in_worker(plan.models, access, find_served(), workers=1),
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
                 problems[problem_id], turn
             ),

@@ -1,4 +1,4 @@
-"""Prefect task: quality checks between the stages."""
+"""Quality checks between the stages, each as a Prefect task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
-from prefect import task
 from pydantic import BaseModel
 
 from schemas.audit import ForgeryAudit
@@ -16,7 +15,7 @@ from schemas.lake.records import QualityCheck, utc_now
 from schemas.lake.rows import PackedRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
-from tasks.cache_policy import OPTIONS
+from tasks.cache_policy import run_task
 from tasks.planning.plan import RunPlan
 from warehouse.checks import (
     CheckContext,
@@ -246,7 +245,12 @@ class QualityGate:
             data = rows.read() if plan.home.is_store else rows
         else:
             data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
-        checks = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
+        checks = run_task(
+            "check quality",
+            f"{table} · {self._title}",
+            lambda: self._check_table(table, data, context),
+            action="check",
+        )
         self._checks += checks
         if blocking_failures(checks):
             raise StoppedByCheck(table)
@@ -292,10 +296,3 @@ def _last_round(episode: Episode, most: int) -> int:
     messages = max((step.turn for step in episode.messages), default=0)
     is_cut = episode.stop_reason not in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     return max(messages, min(messages + is_cut, most))
-
-
-@task(name="check quality", task_run_name="check {table} · {title}", **OPTIONS)
-def _check_quality(
-    check: Callable[[], list[QualityCheck]], table: str, title: str
-) -> list[QualityCheck]:
-    return check()

@@ -15,9 +15,10 @@ from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
-from tasks.driver.execution import DecideAhead, RunAhead
+from tasks.decide import DecideAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import Stage, StageResult
+from tasks.execute import RunAhead
 from tasks.language.access import ModelAccess
 from tasks.planning.participants.models import (
     access_in_worker,
@@ -29,7 +30,7 @@ from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.parquet_store import merge_episodes
-from tasks.storage.pending import WantedEpisode, WantedEpisodes
+from tasks.storage.run_rows import WantedEpisode, WantedEpisodes
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
@@ -286,11 +287,13 @@ def context_for(
         budget_meter: Meter that enforces the budget caps of the invocation; None without caps.
         calls: Log of model calls, for metrics.
     """
-    request, limits = plan.request, concurrency_by_endpoint(plan)
+    request, limits = plan.request, concurrency_by_endpoint(plan.models)
     players = [access for access in (plan.subject, plan.simulator) if access is not None]
     of_players = [limits[endpoint] for endpoint in {endpoint_of(access) for access in players}]
     least = min(of_players)
-    subject, *simulator = (access_in_worker(plan, access, served, workers) for access in players)
+    subject, *simulator = (
+        access_in_worker(plan.models, access, served, workers) for access in players
+    )
     return RunContext(
         home=str(plan.home.path),
         lake=plan.home.lake_at,

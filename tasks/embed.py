@@ -1,4 +1,4 @@
-"""Prefect task: vectors of the texts that a run's scores compare. Each text is embedded once."""
+"""Vectors of the texts that a run's scores compare. Each text is embedded once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -6,13 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from prefect import task
-
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent, ParleyError
 from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.cache_policy import OPTIONS
 from tasks.driver.stage import Ahead
 from tasks.language.access import ModelAccess
 from tasks.language.embedding import open_embedder
@@ -110,11 +107,9 @@ class EmbedAhead(Ahead):
         )
 
 
-@task(name="embed", task_run_name="embed {title}", **OPTIONS)
 def embed(
     plan: RunPlan,
     requests: Sequence[ScoreRequest],
-    title: str,
     find_access: Callable[[], ModelAccess[EmbedderIdentity]],
     budget_meter: BudgetMeter | None = None,
 ) -> "Mapping[str, Vector] | None":

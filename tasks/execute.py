@@ -1,27 +1,165 @@
-"""Stage `execute`: run the programs of a run's episodes in the sandbox, on Dask workers."""
+"""Programs of a run's episodes: their shards, early runs beside dialogues, the stage `execute`.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Verdicts that earlier runs stored are reused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
+
 from schemas.content_id import content_id
 from schemas.episode import Episode
-from schemas.lake.rows import PackedRows
-from tasks.driver.execution import (
-    existing_groups,
-    group_digest,
-    item_of,
-    known_verdicts,
-    shard_of,
-)
-from tasks.driver.fan_out import LazyShards, even_shards
-from tasks.driver.stage import Stage, StageResult
+from schemas.errors import CorruptRows, SchemaMismatch
+from schemas.lake.rows import PackedRows, from_arrow
+from schemas.verdict import TestVerdict
+from tasks.driver.fan_out import LazyShards, even_shards, living_workers
+from tasks.driver.stage import Ahead, Stage, StageResult
 from tasks.planning.plan import RunPlan
 from tasks.storage.parquet_store import replace_by_one
-from tasks.worker.execute_shard import execute_shard, test_runs
-from tasks.worker.jobs import INFRA_SUFFIX, ExecuteShard, RunContext
+from tasks.worker.execute_shard import due_verdicts, execute_shard, test_runs
+from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteShard, RunContext, ShardResult
+from tasks.worker.program_book import LASTING
+
+_FEWEST_EPISODES, _ROUNDS = 4, 16
+"""Size of a shard: 16 rounds, but at least 4 episodes.
+
+Small shards show progress and lose little if a worker is killed.
+"""
+
+
+def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
+    """Return the ids of the run's episodes by shard. The groups depend only on the plan."""
+    rounds = max((due.rounds for due in plan.dues), default=1)
+    return even_shards(
+        plan.members.ids.to_pylist(), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
+    )
+
+
+class RunAhead(Ahead):
+    """Execution of finished dialogues' programs at low priority, on processors that would idle.
+
+    The shards and their names are those of the stage `execute`. The kernel prefers the dialogues.
+
+    Args:
+        context: Context of the current attempt of `converse`.
+        played_now: Ids of the episodes that the attempt plays. Shards that also contain other
+            episodes are left to the stage.
+    """
+
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, played_now: Iterable[str]
+    ) -> None:
+        super().__init__(plan, client)
+        self._context, played_ids = context, set(played_now)
+        groups = episode_groups(plan) if plan.runs_programs else []
+        self._missing = {group: len(group) for group in groups if played_ids.issuperset(group)}
+        self._group_of = {episode_id: group for group in self._missing for episode_id in group}
+        self.shard_names: dict[str, str] = {}
+        """Name of each begun shard by `group_digest`."""
+        self._part_of: dict[str, str] = {}
+        self._read: dict[str, Episode] = {}
+        # One shard more than can run, so that no worker waits for the driver.
+        self.most = len(living_workers(client)) * (context.programs + 1)
+
+    def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
+        """Return the groups whose last episode this shard finished."""
+        complete: list[tuple[str, ...]] = []
+        for episode_id in filter(self._group_of.__contains__, result.finished):
+            group = self._group_of[episode_id]
+            self._part_of[episode_id] = result.part
+            self._missing[group] -= 1
+            if not self._missing[group]:
+                complete.append(group)
+        return complete
+
+    def begin(self, work: tuple[str, ...]) -> Any:
+        episodes = tuple(map(self._episode, work))
+        shard = shard_of(self.plan, self._context, episodes, self._known_verdicts)
+        digest = group_digest((episode.episode_id, episode.attempt) for episode in episodes)
+        self.shard_names[digest] = shard.name
+        return self.submit(execute_shard, replace(shard, is_early=True))
+
+    def add(self, result: ShardResult) -> None:
+        super().add(result)
+        if result.n_infra:  # The sandbox fails. The stage does the retries.
+            self._is_given_up.set()
+
+    def _episode(self, episode_id: str) -> Episode:
+        if episode_id not in self._read:
+            self._read |= {
+                episode.episode_id: episode for episode in self.episodes(self._part_of[episode_id])
+            }
+        return self._read.pop(episode_id)
+
+    @cached_property
+    def _known_verdicts(self) -> Mapping[str, TestVerdict]:
+        return known_verdicts(self.plan)
+
+
+def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]]:
+    """Return the groups of `episode_groups` as positions in `episode_ids`. Omit empty groups."""
+    at = {episode_id: place for place, episode_id in enumerate(episode_ids)}
+    groups = ([at[name] for name in group if name in at] for group in episode_groups(plan))
+    return [group for group in groups if group]
+
+
+def group_digest(attempts: Iterable[tuple[str, int]]) -> str:
+    """Return the digest of a group of finished episodes, from their ids and attempts."""
+    return content_id(list(attempts))
+
+
+def shard_of(
+    plan: RunPlan,
+    context: RunContext,
+    episodes: Iterable[Episode],
+    verdicts: Mapping[str, TestVerdict] = MappingProxyType({}),
+    name: str = "",
+) -> ExecuteShard:
+    """Return the shard of these episodes, with those of `verdicts` that its programs need.
+
+    Args:
+        verdicts: Stored verdicts by id.
+        name: Name of the shard, a digest of the verdicts to determine. Empty: it is computed.
+    """
+    items = tuple(item_of(plan, episode) for episode in episodes)
+    # The verdict ids cost more than the rest of the shard.
+    dues = [due_verdicts(context, item) for item in items] if verdicts or not name else []
+    name = name or content_id(
+        [(i.episode.episode_id, i.episode.attempt, due) for i, due in zip(items, dues, strict=True)]
+    )
+    keys = {key for due in dues for _, _, key in due}
+    known = {key: verdicts[key] for key in keys if key is not None and key in verdicts}
+    return ExecuteShard(context, name, items, known)
+
+
+def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
+    """Return the item of a shard: an episode with its problem and dialog."""
+    return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
+
+
+def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
+    """Return the stored verdicts of this model on this benchmark, from all runs, by id.
+
+    Only lasting outcomes count (`LASTING`).
+    """
+    by_id: dict[str, TestVerdict] = {}
+    for part in plan.lake.parts(
+        "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label
+    ):
+        # The part was replaced meanwhile or is damaged, so its programs run again.
+        with suppress(FileNotFoundError, SchemaMismatch, CorruptRows):
+            rows = plan.lake.read_arrow("test_verdicts", [part])
+            is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
+            verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)
+            by_id |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
+    return by_id
+
 
 _GROUPS_AT_ONCE = 64
 """Number of groups whose episodes are in memory together."""

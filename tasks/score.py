@@ -1,4 +1,4 @@
-"""Prefect task: scores of a run from its episodes and verdicts, computed in the driver."""
+"""Scores of a run from its episodes and verdicts, computed in the driver."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,18 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from prefect import task
 
 from schemas.content_id import rows_id
-from schemas.episode import Episode, Score
+from schemas.episode import Episode, Score, by_episode
 from schemas.lake.rows import PackedRows
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import even_shards
-from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
-from tasks.storage.audited import verdict_table
 from tasks.storage.staged_rows import context_of
 
 if TYPE_CHECKING:
@@ -28,12 +24,10 @@ _REQUESTS = 200
 """Number of requests whose episodes and verdicts are in memory together."""
 
 
-@task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(
     plan: RunPlan,
     episodes: PackedRows[Episode],
     verdicts: PackedRows[TestVerdict],
-    title: str,
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> PackedRows[Score]:
@@ -107,8 +101,3 @@ def score_requests(
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:
     """Return the run's verdicts as the tests gave them, without changes by the audit."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
-
-
-def verdict_rows(plan: RunPlan) -> pa.Table:
-    """Return the run's verdicts. Passes that the audit found to be forged count as failed."""
-    return verdict_table(plan.lake, **plan.keys)

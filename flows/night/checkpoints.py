@@ -204,6 +204,7 @@ def night_requests(
             )
         )
     if keep:
-        report_sources(settings.notify, home, plan.unread)
+        if settings.notify is not None:
+            report_sources(settings.notify, home, plan.unread)
         record_checkpoints(home, [pending.checkpoint for pending in plan.tonight])
     return requests

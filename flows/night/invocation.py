@@ -232,7 +232,7 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
 
     for plan in plans:
         require_same_models(plan)
-    changed = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
+    changed = [keep_models(plan.lake, plan.models) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]
     if any(changed) or unpublished_runs(home, records):
         publish_to_warehouse(home, [record.run_id for record in records])

@@ -278,7 +278,8 @@ def side_by_side(
             The other runs are stopped first.
     """
     plans = [session.plan_of(request) for request in requests]
-    await_baselines([plan for plan in plans if plan])
+    if any(request.decide for request in requests):
+        await_baselines([plan for plan in plans if plan])
     narrow = too_narrow([plan for plan in plans if plan], session.workers)
     needs = [
         needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
@@ -358,7 +359,7 @@ def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
     return frozenset(
         endpoint
         for plan in plans
-        for endpoint, n in concurrency_by_endpoint(plan).items()
+        for endpoint, n in concurrency_by_endpoint(plan.models).items()
         if n < workers
     )
 
@@ -374,7 +375,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         plan: Plan of the run.
         narrow: Endpoints that only one run at a time may use.
     """
-    endpoints = endpoints_of(plan)
+    endpoints = endpoints_of(plan.subject, plan.simulator)
     alone = (f"all of {address}" for address, _ in endpoints & narrow)
     judged = judgements_of(plan)
     # A run with `decide` is judged while it is played, and nothing may be paid for twice.

@@ -24,7 +24,7 @@ from schemas.lake.records import ServedHours, Serving, utc_now
 from schemas.night.cost import sum_usd_hourly
 from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_metrics import COUNTERS, NoMetrics, ServerMetrics, ask_metrics
-from tasks.planning.participants.choice import PlannedModel
+from tasks.planning.participants.access import PlannedModel
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.storage.parquet_store import Lake

@@ -278,7 +278,7 @@ class Session:
             from tasks.worker.process import PROGRESS_TOPIC
 
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
-            n_queues = len({endpoints_of(plan) for plan in self._plans})
+            n_queues = len({endpoints_of(plan.subject, plan.simulator) for plan in self._plans})
             cluster = dask_cluster(
                 n_workers=self.workers,
                 threads_per_worker=THREADS_PER_WORKER * min(max(n_queues, 1), 8),
@@ -294,13 +294,12 @@ class Session:
     def _worker_modules(self) -> tuple[str, ...]:
         """Return the modules that every worker of the night needs.
 
-        A client of endpoints takes half of all imports, and a control or a recording has none.
+        A control or a recording has no client of endpoints.
         """
         models = [model for plan in self._plans for model in plan.request.models]
-        clients = ("openai", "aiohttp")
         return (
             *("tasks.worker.converse_shard", "tasks.worker.execute_shard"),
-            *(clients if not models or any(model.converses for model in models) else ()),
+            *(("aiohttp",) if not models or any(model.converses for model in models) else ()),
         )
 
     @property

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price
-from tasks.language.providers.registry import PROVIDERS
-from tasks.planning.participants.choice import PlannedModel
-from tasks.planning.participants.models import role_cost
+from tasks.planning.participants.models import token_price
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 from tasks.storage.ledger import Ledger, ledger_at
-from tasks.storage.parquet_store import Lake
 from tasks.worker.budget_meter import BudgetMeter, Payee, caps_spent
 
 
@@ -64,44 +61,6 @@ class Spending:
             yield
         finally:
             self.ledger.server_ended(name)
-
-
-def stated_price(lake: Lake, model: PlannedModel) -> Price | None:
-    """Return the price of tokens, stated now or in an earlier run.
-
-    Return 0 for controls and recordings, None if it is unknown.
-    """
-    price = role_cost(lake, model).price
-    return (0.0, 0.0) if price is None and _knows_answers(model) else price
-
-
-def token_price(lake: Lake, model: PlannedModel) -> Price | None:
-    """Return the token price that a cap counts.
-
-    A model that Parley serves and that costs only by the hour has the token price 0.
-    """
-    price = stated_price(lake, model)
-    return (0.0, 0.0) if price is None and model.request.usd_per_hour is not None else price
-
-
-def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
-    """Return the USD per million tokens of the subject, then of the simulator if there is one.
-
-    Return () if tokens cost nothing.
-    """
-    players = (model for model in plan.models if model.role != "judge")
-    prices = tuple(token_price(plan.lake, player) for player in players)
-    return prices if any(price != (0.0, 0.0) for price in prices) else ()
-
-
-def sends_nothing(model: PlannedModel) -> bool:
-    """Return True for a control or a recording without a stated price: no requests are sent."""
-    prices = (model.request.usd_per_million_input, model.request.usd_per_million_output)
-    return _knows_answers(model) and prices == (None, None)
-
-
-def _knows_answers(model: PlannedModel) -> bool:
-    return PROVIDERS.load(model.identity.provider).knows_answers
 
 
 def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:

@@ -10,28 +10,27 @@ import pyarrow as pa
 from flows.night.reporting.run_record import Work
 from flows.night.run_queue import QueuedRun
 from flows.night.session import Session
-from flows.night.spending import player_prices
 from flows.orchestration.artifacts import ProgressArtifact
-from flows.orchestration.inner_flows import unlooked
-from schemas.episode import Episode, Score
+from schemas.episode import Episode, Score, by_episode
 from schemas.errors import BudgetSpent
 from schemas.lake.rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import AuditStage, audited_passes, drawn_programs
-from tasks.cache_policy import run_stage_task
+from tasks.cache_policy import run_stage_task, run_task
 from tasks.converse import Conversed, ConverseStage, context_for, settle
-from tasks.driver.execution import DecideAhead
-from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
+from tasks.decide import DecideAhead
+from tasks.driver.judging import JudgeAhead, Judgements, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts
 from tasks.judge import JudgeStage, ask_drift
 from tasks.language.endpoints.batch_files import describe_batches
+from tasks.planning.dataset import write_staged
+from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
-from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
-from tasks.stage import stage
-from tasks.storage.pending import WantedEpisodes
+from tasks.score import plain_verdict_rows, score, score_requests
+from tasks.storage.run_rows import WantedEpisodes, verdict_table
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
@@ -50,8 +49,13 @@ class Stages:
     def stage(self) -> None:
         """Write the raw rows to the lake."""
         self._board.stage(self._title, "stage")
+        plan, spec = self._plan, self._plan.spec
         with self._session.turns.alone("stage"):
-            stage(self._plan, self._title)
+            run_task(
+                "stage",
+                self._title,
+                lambda: write_staged(plan.staged, spec.benchmark, spec.dataset_version, plan.lake),
+            )
 
     def play(self) -> None:
         """Wait until the run may use its endpoints, and play its pending dialogues."""
@@ -78,7 +82,7 @@ class Stages:
             self._board.stage(self._title, converse_shard.STAGE, len(pending))
             self._board.expect(plan.n_rounds(pending))
             self._board.show_state(lambda: describe_batches([plan.subject.endpoint]))
-            self._board.price(player_prices(plan))
+            self._board.price(player_prices(plan.lake, plan.models))
 
         show_stage()
         self.work.conversed = self._played(len(pending), show_stage, on_all_begun)
@@ -181,10 +185,8 @@ class Stages:
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
             evidence.skip_faults()
-        self.work.decisions = (
-            () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
-        )
-        keep_decisions(plan, self.work.decisions)
+        rows = () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        keep_decisions(plan, rows)
 
     def execute(self) -> pa.Table:
         """Run the programs of all answers, and return their verdicts before the audit."""
@@ -234,7 +236,7 @@ class Stages:
         progress.done()
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
-        return verdict_rows(plan)
+        return verdict_table(plan.lake, **plan.keys)
 
     @cached_property
     def _context(self) -> RunContext:
@@ -369,13 +371,11 @@ class Stages:
         if plan.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = score_requests(plan, self.work.episodes, _packed(verdicts), judged)
-        vectors = embed(
-            plan,
-            unlooked(tuple(requests)),
+        requests = tuple(score_requests(plan, self.work.episodes, _packed(verdicts), judged))
+        vectors = run_task(
+            "embed",
             self._title,
-            lambda: self._session.embedder(plan),
-            self._budget_meter,
+            lambda: embed(plan, requests, lambda: self._session.embedder(plan), self._budget_meter),
         )
         self._stop_if(vectors is None)
         return vectors or {}
@@ -385,14 +385,11 @@ class Stages:
     ) -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
-        decided = unlooked(_packed(verdicts))
-        self.work.scores = score(
-            self._plan,
-            unlooked(self.work.episodes),
-            decided,
+        packed = _packed(verdicts)
+        self.work.scores = run_task(
+            "score",
             self._title,
-            unlooked(judged),
-            unlooked(vectors),
+            lambda: score(self._plan, self.work.episodes, packed, judged, vectors),
         )
 
 

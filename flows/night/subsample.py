@@ -24,7 +24,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
 from tasks.storage.home_records import StoredShare, StoredShares
-from tasks.storage.pending import WantedEpisode
+from tasks.storage.run_rows import WantedEpisode
 
 
 @dataclass(frozen=True)

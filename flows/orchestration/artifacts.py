@@ -151,12 +151,12 @@ def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = Non
     """Return a Markdown table of the runs: status, reason, faults and report. Cells are escaped."""
     lines = ["| run | status | reason | faults | report |", "| --- | --- | --- | --- | --- |"]
     for report in reports:
-        page = (home.path / report.docs_path).as_uri() if report.docs_path else None
+        record = report.record
+        page = (home.path / record.docs_path).as_uri() if record and record.docs_path else None
         if site_url and report.is_published:
             page = address(site_url, run_page(report.run_id))
-        faults = (
-            f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
-        )
+        n_infra, n_unscored = (record.n_infra, record.n_unscored) if record else (0, 0)
+        faults = f"{n_infra} infra, {n_unscored} unscored of {report.episodes} episodes"
         cells = (report.title, report.status, report.reason or "", faults)
         lines.append(
             f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |"

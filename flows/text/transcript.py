@@ -12,10 +12,9 @@ from schemas.night.decision import Decision
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
 from tasks.dialogue.reviewed_subject import draft_note
-from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes, read_verdicts
 from tasks.storage.staged_rows import context_of
 
 SHOWN_OF_AN_END = 1000

@@ -20,6 +20,9 @@ from sealed_channel import TO_SUPERVISOR, fields, sealer, write_all
 
 __builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
+_this_process: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
+_FORK, _PRCTL = (_ctypes.dlsym(_this_process, name) for name in ("fork", "prctl"))
+
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +48,8 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
         Two functions. The first returns the reason why the tests cannot run in children, or an
         empty text. The second forks the children.
     """
-    pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
-    call, fork, prctl = (
-        _ctypes.call_function,
-        _ctypes.dlsym(pointer, "fork"),
-        _ctypes.dlsym(pointer, "prctl"),
-    )
-    if call(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
+    call, fork = _ctypes.call_function, _FORK
+    if call(_PRCTL, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
     return _state_check(), _forker(questions, lambda: call(fork, ()))
 

@@ -194,14 +194,16 @@ def _without_folder(detail: bytes, path: str) -> bytes:
 
 def _install_packages(folders: str) -> None:
     """Do the work of the `site` module, but ignore .pth files, which run code at each start."""
+    there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]
+    if there and hasattr(builtins, "help"):  # The zygote has added the built-ins of `site`.
+        sys.path.extend(there)
+        return
     import site
 
-    there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]
     if not there:
         site.main()
         return
-    for folder in there:
-        sys.path.append(folder)
+    sys.path.extend(there)
     site.setquit()
     site.setcopyright()
     site.sethelper()

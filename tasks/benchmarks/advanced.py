@@ -8,16 +8,18 @@ and texts that `--templates` replaces in `templates`.
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from schemas.content_id import content_id
-from schemas.dialog import MISSING, Dialog, Turn
+from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
 from schemas.verdict import TestVerdict
+from tasks.benchmarks.program_runs import Source as Source
+from tasks.benchmarks.program_runs import trees_below_resources as trees_below_resources
 from tasks.benchmarks.results import Recordings as Recordings
 from tasks.benchmarks.results import Results as Results
 from tasks.benchmarks.setting import CastRequest as CastRequest
@@ -29,7 +31,6 @@ from tasks.benchmarks.staging import Staged
 from tasks.dialogue.tools import ProgramRunner, WantedProgram
 from tasks.judging.rubric import JudgeRun, RatingScale, Rubric, Scales
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
-from tasks.storage.files.source_trees import TreeDigests, tree_digests
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
@@ -124,64 +125,6 @@ class Resources:
     """
     self_test: SelfTest | None = None
     """Function that returns tests which show, before any request, that programs can pass."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Location of the files in which a dialog's programs run."""
-
-    resource: str
-    """Name of the benchmark's resource."""
-    folder: str
-    """Folder of the files, relative to the resource's folder."""
-    packages: str = ""
-    """Subfolder with installed packages, which are identified by name and version."""
-
-
-FindSource = Callable[[Dialog], Source | None]
-"""Function that returns the location of a dialog's files, or None if it needs none."""
-FitsSource = Callable[[Dialog, Path], bool]
-"""Function that checks if a dialog's programs can run in a folder's files.
-
-Another release may lack the files that the programs change.
-"""
-
-
-def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
-    """Return a `Resolve` hook that adds to each dialog the digests of its files.
-
-    The files stay in the resource's folder. A dialog whose files are missing or unsuitable is
-    marked: it is not requested, and its scores are unscored for that reason.
-    """
-
-    def resolve(
-        staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
-    ) -> Staged:
-        digests_by_source: dict[Source, TreeDigests | None] = {}
-
-        def with_tree(dialog: Dialog) -> Dialog:
-            location = source_of(dialog)
-            if location is None:
-                return dialog
-            folder = (
-                resources[location.resource] / location.folder
-                if location.resource in resources
-                else None
-            )
-            if location not in digests_by_source:
-                digests_by_source[location] = (
-                    tree_digests(folder, location.packages)
-                    if folder is not None and folder.is_dir()
-                    else None
-                )
-            digests = digests_by_source[location]
-            if digests is None or folder is None or not fits(dialog, folder):
-                return dialog.with_tree(MISSING)
-            return dialog.with_tree(digests.source, digests.packages)
-
-        return replace(staged, dialogs=map(with_tree, staged.dialogs))
-
-    return resolve
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,29 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from sandbox import registry as sandboxes
 from sandbox.host.python_environment import environment_folders
 from sandbox.interface import Sandbox
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role
+from schemas.dialog import MISSING, Dialog, Role
 from schemas.episode import Episode, StepKind, StopReason
 from schemas.problem import BASE_INSTRUCTION, Placing, Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.benchmarks.setting import Option, Options
+from tasks.benchmarks.staging import Staged
 from tasks.dialogue.agents.repository.labels import PATCH
 from tasks.dialogue.tools import NO_TREE, Place, WantedProgram
 from tasks.dialogue.tools import Tree as Tree
 from tasks.language.markdown_code import ExtractedCode, entry_points, paper_code, python_code
+from tasks.storage.files.source_trees import TreeDigests, tree_digests
+from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.advanced import Resolve
 
 
 @dataclass(frozen=True)
@@ -264,3 +270,61 @@ def patch_run(
         decides=decides,
         reference=problem.reference_code or None,
     )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Location of the files in which a dialog's programs run."""
+
+    resource: str
+    """Name of the benchmark's resource."""
+    folder: str
+    """Folder of the files, relative to the resource's folder."""
+    packages: str = ""
+    """Subfolder with installed packages, which are identified by name and version."""
+
+
+FindSource = Callable[[Dialog], Source | None]
+"""Function that returns the location of a dialog's files, or None if it needs none."""
+FitsSource = Callable[[Dialog, Path], bool]
+"""Function that checks if a dialog's programs can run in a folder's files.
+
+Another release may lack the files that the programs change.
+"""
+
+
+def trees_below_resources(source_of: FindSource, fits: FitsSource) -> "Resolve":
+    """Return a `Resolve` hook that adds to each dialog the digests of its files.
+
+    The files stay in the resource's folder. A dialog whose files are missing or unsuitable is
+    marked: it is not requested, and its scores are unscored for that reason.
+    """
+
+    def resolve(
+        staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
+        digests_by_source: dict[Source, TreeDigests | None] = {}
+
+        def with_tree(dialog: Dialog) -> Dialog:
+            location = source_of(dialog)
+            if location is None:
+                return dialog
+            folder = (
+                resources[location.resource] / location.folder
+                if location.resource in resources
+                else None
+            )
+            if location not in digests_by_source:
+                digests_by_source[location] = (
+                    tree_digests(folder, location.packages)
+                    if folder is not None and folder.is_dir()
+                    else None
+                )
+            digests = digests_by_source[location]
+            if digests is None or folder is None or not fits(dialog, folder):
+                return dialog.with_tree(MISSING)
+            return dialog.with_tree(digests.source, digests.packages)
+
+        return replace(staged, dialogs=map(with_tree, staged.dialogs))
+
+    return resolve

@@ -134,11 +134,15 @@ def read_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[Li
 
     Args:
         path: File to read.
-        columns: Columns to read from a table, by default all. Other files are read completely.
+        columns: Columns to read from a table, by default all. If it names none, every file has
+            JSON lines.
     """
-    if path.name.endswith(".csv"):
+    has_tables = columns is None or bool(columns)
+    if has_tables and path.name.endswith(".csv"):
         return read_csv(path, columns)
-    return read_parquet(path, columns) if path.name.endswith(".parquet") else read_lines(path)
+    if has_tables and path.name.endswith(".parquet"):
+        return read_parquet(path, columns)
+    return read_lines(path)
 
 
 def relative_name(path: Path, source: Path) -> str:

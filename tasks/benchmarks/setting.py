@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
-from schemas.run import Limits, Sampling
+from schemas.run import Limits, ModelIdentity, RunSpec, Sampling
 from tasks.dialogue.agents.contract import MakeSubject
 from tasks.dialogue.chat_subject import ChatSubject, ScriptedUser, partly_scripted
 from tasks.dialogue.engine import Cast, Participant
@@ -112,6 +112,10 @@ def option_values(
     return {name: values.get(name, option.default) for name, option in options.items()}
 
 
+RoleOfModel = tuple[str, str, ModelIdentity, Sampling]
+"""Role, rubric (empty if the role is no judge), model and sampling."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One way to run the benchmark."""
@@ -178,6 +182,17 @@ class Setting:
             subject.max_tokens if self.simulator_heeds_subject else None,
         )
         return Sampling(max_tokens=min((bound for bound in bounds if bound), default=None))
+
+    def roles_of_models(self, spec: RunSpec) -> list[RoleOfModel]:
+        """Return the roles that models play in a run, with their samplings within all bounds."""
+        subject = self.bounded(spec.sampling)
+        roles: list[RoleOfModel] = [("subject", "", spec.subject, subject)]
+        if spec.simulator is not None:
+            simulated = self.simulated(spec.simulator_sampling, subject)
+            roles.append(("simulator", "", spec.simulator, simulated))
+        return roles + [
+            ("judge", judge.rubric, judge.judge, judge.sampling) for judge in spec.judges
+        ]
 
     def bounded(self, sampling: Sampling) -> Sampling:
         """Return the sampling with `max_tokens` reduced to the setting's limit."""

@@ -1,16 +1,15 @@
 """Judgements that a run needs: stored judgements, pending judgements, and their shards."""
 
 import secrets
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from schemas.content_id import content_id
-from schemas.episode import Episode, Score, StopReason, UnscoredReason
+from schemas.episode import Episode, StopReason, UnscoredReason, by_episode
 from schemas.errors import ParleyError, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
@@ -21,17 +20,15 @@ from tasks.driver.stage import Ahead
 from tasks.judging.rubric import STORED_FIELDS, Judgement, Rubric, id_of, verdicts_of
 from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
-from tasks.storage.audited import read_verdicts
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.paid_calls import read_calls
+from tasks.storage.run_rows import read_verdicts
 from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
-
-V = TypeVar("V", TestVerdict, JudgeVerdict, Score)
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def judge_context(
         invocation=secrets.token_hex(8),
         spec=plan.spec,
         judges={
-            rubric: access_in_worker(plan, judge.access, served, workers)
+            rubric: access_in_worker(plan.models, judge.access, served, workers)
             for rubric, judge in plan.judges.items()
         },
         fsync=plan.request.fsync,
@@ -329,11 +326,3 @@ class JudgeAhead(Ahead):
         for future in [self.submit(judge_shard, shard) for shard in shards]:
             self.add(future.result())
         return list(self._judgements.rows(wanted, self._judgements.known_judgements()))
-
-
-def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:
-    """Group verdicts or judgements by episode."""
-    rows: dict[str, list[V]] = defaultdict(list)
-    for verdict in verdicts:
-        rows[verdict.episode_id].append(verdict)
-    return rows

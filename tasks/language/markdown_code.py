@@ -134,12 +134,8 @@ def delivered_code(
     first = _FENCE.search(answer)
     if first is None:
         return None
-    for blocks in (
-        fenced_blocks(answer),
-        flat_blocks(answer),
-        (Block("", answer[: first.start()]),),
-    ):
-        written = _written(blocks)
+    for blocks_of in (fenced_blocks, flat_blocks, lambda text: (Block("", text[: first.start()]),)):
+        written = _written(blocks_of(answer))
         for candidates in ([b for b in written if not b.tag or b.tag in tags], written):
             for enough in (all, any):
                 defining = [b.code for b in candidates if enough(test(b.code) for test in defines)]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib.resources import as_file
 from pathlib import Path
 
@@ -16,11 +17,10 @@ from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.catalogue import how_to_get
 from tasks.planning.environment_check import MissingPackages, with_environments_checked
-from tasks.planning.played_dialogs import PlayedDialogs
 from tasks.planning.request import BenchmarkRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from tasks.storage.staged_rows import write_contexts
+from tasks.storage.staged_rows import PlayedDialogs, write_contexts
 
 
 class DatasetCache:
@@ -246,7 +246,7 @@ def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> Playe
     Raises:
         ConfigError: the data has only dialogs of other settings.
     """
-    dialogs = PlayedDialogs(benchmark, setting, staged.dialogs)
+    dialogs = PlayedDialogs(staged.dialogs, partial(benchmark.data.plays, setting))
     if not dialogs:
         versions = {dialog.dataset_version for dialog in staged.dialogs}
         how = ". ".join(

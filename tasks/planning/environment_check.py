@@ -7,7 +7,7 @@ Every answer would fail there, so no model is asked: the episodes are `environme
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -23,7 +23,6 @@ from sandbox.judging.runners.run import RUNNER_VERSION, run_tests
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, SandboxUnavailable
-from schemas.problem import Problem
 from schemas.run import Limits, RunSpec
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.contract import Benchmark, Staged
@@ -56,9 +55,15 @@ def with_environments_checked(
     Each result is stored in the home and reused. A dialog is not marked if a test reaches its time
     limit, or if the sandbox does not run on this machine.
     """
+    self_test = benchmark.resources.self_test
+    if self_test is None:
+        return staged
     problems = {problem.problem_id: problem for problem in staged.problems}
     programs = [
-        _self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs
+        None
+        if dialog.tree is None or dialog.is_sourceless
+        else self_test(problems[dialog.problem_id], dialog)
+        for dialog in staged.dialogs
     ]
     if not any(programs):
         return staged
@@ -91,12 +96,6 @@ def _summary(fault: str) -> str:
     lines = [line.strip() for line in fault.splitlines() if line.strip()]
     marked = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
     return (marked or lines or [fault])[-1]
-
-
-def _self_test(benchmark: Benchmark, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-    if benchmark.resources.self_test is None or dialog.tree is None or dialog.is_sourceless:
-        return None
-    return benchmark.resources.self_test(problem, dialog)
 
 
 def _fingerprint(sandbox: Sandbox) -> str | None:
@@ -208,24 +207,29 @@ class MissingPackages:
 
 
 def find_missing_packages(
-    benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
+    benchmark: Benchmark, dataset_version: str, packages: Mapping[str, Sequence[str]]
 ) -> MissingPackages:
-    """Find the packages that the programs of these problems need and cannot import.
+    """Find the packages that programs need and cannot import.
 
     Programs see the environment of the dataset version if one is installed, and otherwise the
     packages of Parley's own environment.
+
+    Args:
+        benchmark: benchmark of the problems.
+        dataset_version: version of the dataset.
+        packages: maps each problem to the packages that its programs need.
     """
     folders = benchmark.programs.package_folders(dataset_version) or package_folders()
     modules = benchmark.programs.modules
     is_installed = _lookup(tuple(folders), tuple(sorted(modules.items())))
-    problems = list(problems)
     missing = {
-        p.problem_id: [name for name in p.packages if not is_installed(name)] for p in problems
+        problem: [name for name in names if not is_installed(name)]
+        for problem, names in packages.items()
     }
     counts = Counter(name for names in missing.values() for name in names)
     ranked = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     return MissingPackages(
-        ranked, frozenset(name for name, packages in missing.items() if packages), len(problems)
+        ranked, frozenset(problem for problem, names in missing.items() if names), len(packages)
     )
 
 
@@ -247,9 +251,11 @@ def _lookup(
 
 
 def find_skipped_problems(
-    benchmark: Benchmark, spec: RunSpec, problems: Iterable[Problem]
+    benchmark: Benchmark, spec: RunSpec, packages: Mapping[str, Sequence[str]]
 ) -> MissingPackages | None:
     """Find the problems that `--skip-missing-packages` leaves out. None if no package is missing.
+
+    `packages` maps each problem to the packages that its programs need.
 
     Raises:
         ConfigError: Parley cannot see the sandbox's packages, or each problem lacks a package.
@@ -260,7 +266,7 @@ def find_skipped_problems(
             "which Parley cannot see. Remove --skip-missing-packages, or use --sandbox zygote or "
             "--sandbox bubblewrap"
         )
-    missing = find_missing_packages(benchmark, spec.dataset_version, problems)
+    missing = find_missing_packages(benchmark, spec.dataset_version, packages)
     if missing.n_tasks and len(missing.problem_ids) == missing.n_tasks:
         named = ", ".join(missing.tasks_by_package)
         raise ConfigError(

@@ -35,31 +35,26 @@ from tasks.planning.dataset import (
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence, evidence_for
 from tasks.planning.environment_check import MissingPackages, find_skipped_problems
+from tasks.planning.participants.access import PlannedJudge, PlannedModel, choose
 from tasks.planning.participants.choice import (
-    PlannedJudge,
-    PlannedModel,
-    choose,
+    apply_templates,
+    choose_agent,
     choose_embedder,
     choose_judges,
     choose_simulator,
     find_setting,
     is_in_play,
     own_sampling,
-)
-from tasks.planning.played_dialogs import PlayedDialogs, played_problems
-from tasks.planning.request import EvaluationRequest
-from tasks.planning.run_options import (
-    apply_templates,
-    choose_agent,
     prompt_digests,
     require_batchable,
     run_options,
 )
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.why_rerun import refuse_other_run, resumed_spec
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.pending import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
-from tasks.storage.staged_rows import context_lengths
+from tasks.storage.run_rows import EpisodeFiles, WantedEpisode, WantedEpisodes, wanted_episodes
+from tasks.storage.staged_rows import PlayedDialogs, context_lengths, played_problems
 
 NO_SANDBOX = "unneeded"
 """Name of the sandbox in the spec of a run without programs."""
@@ -68,7 +63,7 @@ IN_IMAGES = "docker"
 
 
 class RunPlan:
-    """Plan of one evaluation. A plain class, because Prefect searches dataclasses for futures."""
+    """Plan of one evaluation."""
 
     def __init__(
         self,
@@ -177,7 +172,8 @@ class RunPlan:
         """Problems that the request leaves out because packages are missing; None for none."""
         if not self.request.benchmark.skip_missing_packages or not self.runs_programs:
             return None
-        return find_skipped_problems(self.benchmark, self.spec, self.problems.values())
+        packages = {name: problem.packages for name, problem in self.problems.items()}
+        return find_skipped_problems(self.benchmark, self.spec, packages)
 
     def look_again(self) -> None:
         """Update members and evidence, which other runs may have changed since the plan was made.
@@ -193,8 +189,10 @@ class RunPlan:
     def find_evidence(self) -> None:
         """Set the evidence of a run that may be decided early, or `no_baseline`."""
         self.evidence = self.no_baseline = None
+        if self.request.decide is None:
+            return
         try:
-            self.evidence = evidence_for(self)
+            self.evidence = evidence_for(self, self.request.decide)
         except NoBaseline as error:
             self.no_baseline = error
 
@@ -394,7 +392,8 @@ def plan_night(
     """
     cache = cache or DatasetCache()
     plans = [plan_run(request, home, cache) for request in requests]
-    await_baselines(plans)
-    for plan in plans:
-        plan.require_baseline()
+    if any(request.decide for request in requests):
+        await_baselines(plans)
+        for plan in plans:
+            plan.require_baseline()
     return plans

@@ -12,7 +12,7 @@ from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
-from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import program_in_place, sandbox_in, sandbox_of
 from tasks.worker.workspaces import patch_places
 
@@ -43,7 +43,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
         for row in audit_rows(context, item, audited)
     ]
     hold.check()
-    write_part(context, "forgery_audit", rows, shard.name)
+    context.write_part("forgery_audit", rows, shard.name)
     return ShardResult(len(shard.items), part=shard.name)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role
@@ -25,7 +26,7 @@ from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import context_of, staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
-from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import BookReader
 
 STAGE = "converse"
@@ -85,16 +86,21 @@ def _tasks(shard: ConverseShard) -> list[_Task]:
 async def _play_all(
     run: RunState, context: RunContext, tasks: Sequence[_Task], hold: ShardLease
 ) -> "list[_Ended | BaseException]":
-    async def when_there_is_room(task: _Task) -> _Ended:
-        async with run.images.ready(task.problem) as ready, run.gate:
-            with run.knowing(ready.problem):
-                return await _play(
-                    run, context, replace(task, problem=ready.problem), hold, ready.fault
-                )
+    gold_answer = BENCHMARKS.load(context.spec.benchmark).play.gold_answer
 
-    return await asyncio.gather(
-        *(when_there_is_room(task) for task in tasks), return_exceptions=True
-    )
+    async def with_image(task: _Task) -> _Ended:
+        if task.problem.repo is None:
+            return await when_there_is_room(task)
+        async with run.images.ready(task.problem.repo) as ready:
+            problem = task.problem.model_copy(update={"repo": ready.repository})
+            return await when_there_is_room(replace(task, problem=problem), ready.fault)
+
+    async def when_there_is_room(task: _Task, fault: InfraError | None = None) -> _Ended:
+        async with run.gate:
+            with run.knowing(task.problem.problem_id, partial(gold_answer, task.problem)):
+                return await _play(run, context, task, hold, fault)
+
+    return await asyncio.gather(*(with_image(task) for task in tasks), return_exceptions=True)
 
 
 async def _play(
@@ -301,7 +307,7 @@ class _Ended:
 def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
-        write_part(shard.context, "episodes", [p.episode for p in played], name)
+        shard.context.write_part("episodes", [p.episode for p in played], name)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
     return ShardResult(
         part=name,

@@ -19,9 +19,8 @@ from tasks.worker.jobs import (
     ExecuteShard,
     RunContext,
     ShardResult,
-    is_infra,
 )
-from tasks.worker.process import RunState, this_worker, write_part
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import Found, ProgramBook, ProgramFacts, Result
 
 STAGE = "execute"
@@ -78,8 +77,10 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
             "runs": sum(found.n_runs for _, _, found in decided),
         }
         run.count(STAGE, episodes=1, answers=len(answers), **amounts)
-        if not is_unsure and all(v.outcome is not Outcome.INFRA for v in item_verdicts):
-            settle_image(shard.context, item.problem, item.episode)
+        repository = item.problem.repo
+        is_settled = not is_unsure and all(v.outcome is not Outcome.INFRA for v in item_verdicts)
+        if repository is not None and is_settled:
+            settle_image(shard.context, repository, item.episode.episode_id)
     hold.check()
     if is_unsure_shard:
         return ShardResult(0, n_run=n_run)
@@ -121,9 +122,9 @@ async def _decide_all(
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
-    faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
+    faults = [v for v in verdicts if v.outcome is Outcome.INFRA and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
-    write_part(shard.context, "test_verdicts", verdicts, name)
+    shard.context.write_part("test_verdicts", verdicts, name)
     error = faults[0].detail if faults else None
     return ShardResult(len(shard.items), len(faults), name, n_run=n_run, error=error)
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sandbox.workspace.interface import image_of
-from schemas.episode import Episode
 from schemas.errors import InfraError
-from schemas.problem import Problem, RepoSnapshot
+from schemas.problem import RepoSnapshot
 from tasks.storage.files.checkouts import Checkouts, with_trees
 from tasks.storage.files.pulled_images import PulledImages, disk_gb
 from tasks.storage.files.trees import TreeStore
@@ -24,9 +23,9 @@ _WAITING = 256
 
 @dataclass(frozen=True)
 class Ready:
-    """Problem of an episode with the files of its image, or the fault that ends the episode."""
+    """Repository of an episode with the files of its image, or the fault that ends the episode."""
 
-    problem: Problem
+    repository: RepoSnapshot
     fault: InfraError | None = None
 
 
@@ -60,11 +59,11 @@ def pulled_images(context: RunContext) -> PulledImages:
     return PulledImages(context.place.images, disk_gb(dict(context.resources)))
 
 
-def settle_image(context: RunContext, problem: Problem, episode: Episode) -> None:
+def settle_image(context: RunContext, repository: RepoSnapshot, episode_id: str) -> None:
     """Record that an episode does not need its image any more, because its programs have run."""
-    image = image_of(problem.repo.environment) if problem.repo else ""
+    image = image_of(repository.environment)
     if image:
-        pulled_images(context).settle(image, episode.episode_id)
+        pulled_images(context).settle(image, episode_id)
 
 
 class RunImages:
@@ -79,22 +78,21 @@ class RunImages:
         self._is_closed = threading.Event()
 
     @asynccontextmanager
-    async def ready(self, problem: Problem) -> AsyncIterator[Ready]:
-        """Hold the problem's image on the Docker daemon for the block.
+    async def ready(self, repository: RepoSnapshot) -> AsyncIterator[Ready]:
+        """Hold the repository's image on the Docker daemon for the block.
 
-        A problem without an image is ready immediately.
+        A repository without an image is ready immediately.
         """
-        repository = problem.repo
-        if repository is None or not image_of(repository.environment):
-            yield Ready(problem)
+        if not image_of(repository.environment):
+            yield Ready(repository)
             return
         with ExitStack() as stack:
             try:
                 snapshot = await self._open_image(repository, stack)
             except InfraError as fault:
-                yield Ready(problem, fault)
+                yield Ready(repository, fault)
                 return
-            yield Ready(problem.model_copy(update={"repo": snapshot}))
+            yield Ready(snapshot)
 
     async def _open_image(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
         """Hold the image until the stack is closed. A cancelled caller ends the pull first."""

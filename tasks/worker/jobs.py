@@ -4,11 +4,13 @@ Jobs and results can be pickled, and contain no API key.
 """
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode
@@ -21,6 +23,7 @@ from tasks.language.chat_model import Message
 from tasks.storage.home import Home, find_home
 from tasks.storage.journaling.dialogue_calls import Unfinished
 from tasks.storage.journaling.leases import ShardLease, lease_shard
+from tasks.storage.parquet_store import Lake
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 
@@ -80,6 +83,15 @@ class StageContext:
     def key(self) -> str:
         """Return the key of the stage's open resources in a worker process."""
         return self.run_id
+
+    def write_part(self, table: str, rows: Sequence[BaseModel], name: str) -> None:
+        """Write rows of the run as one part of a table of the lake.
+
+        Raises:
+            OSError: The part could not be written.
+        """
+        keys = {"benchmark": self.spec.benchmark, "model": self.spec.label, "run_id": self.run_id}
+        Lake(self.place.lake, fsync=self.fsync).write_part(table, rows, name, **keys)
 
     def lease(self, shard: str, *, over: bool = False) -> ShardLease:
         """Lease a shard of the current attempt. See `lease_shard`."""
@@ -299,8 +311,3 @@ class Progress:
 
 INFRA_SUFFIX = "-infra"
 """Suffix of the name of a part with infra verdicts. Such a part is not finished."""
-
-
-def is_infra(verdict: TestVerdict) -> bool:
-    """Return True if machine or service prevented the verdict."""
-    return verdict.outcome.value == "infra"

@@ -7,17 +7,13 @@ requests.
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
-from pydantic import BaseModel
-
-from schemas.problem import Problem
 from schemas.run import EndpointProfile
-from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
@@ -75,7 +71,7 @@ class RunState:
         self._reports, self._count = reports, count
         self._models: dict[ModelAccess, ChatModel] = {}
         self._opened: dict[ModelAccess, ChatModel] = {}
-        self._problems: dict[str, list[Problem]] = {}
+        self._references: dict[str, list[Callable[[int], str]]] = {}
         self._stopped: Exception | None = None
 
     @cached_property
@@ -140,12 +136,9 @@ class RunState:
         from tasks.language.opening import open_model
 
         if access not in self._models:
-            benchmark = BENCHMARKS.load(self.context.spec.benchmark)
             opened = open_model(
                 access,
-                gold=lambda problem_id, turn: benchmark.play.gold_answer(
-                    self._problems[problem_id][0], turn
-                ),
+                gold=lambda problem_id, turn: self._references[problem_id][0](turn),
                 on_send=self.sends.count,
             )
             self._opened[access] = opened
@@ -167,21 +160,25 @@ class RunState:
         return tuple(profiles)
 
     @contextmanager
-    def knowing(self, problem: Problem) -> Iterator[None]:
-        """Give control models the problem's reference while an episode of the problem is played."""
-        under_way = self._problems.setdefault(problem.problem_id, [])
-        under_way.append(problem)
+    def knowing(self, problem_id: str, reference: Callable[[int], str]) -> Iterator[None]:
+        """Give control models a problem's reference answers while its episode is played.
+
+        Args:
+            reference: Returns the reference answer of a round (1-based).
+        """
+        under_way = self._references.setdefault(problem_id, [])
+        under_way.append(reference)
         try:
             yield
         finally:
             under_way.pop()
             if not under_way:
-                del self._problems[problem.problem_id]
+                del self._references[problem_id]
 
     @property
     def is_playing(self) -> bool:
         """Return True while an episode of the run is played in this process."""
-        return bool(self._problems)
+        return bool(self._references)
 
     def stop(self, fault: Exception) -> None:
         """Stop the run in this process, because no message can be stored (full disk)."""
@@ -331,14 +328,3 @@ def this_worker() -> Worker:
 def close_run(run_id: str) -> None:
     """Close a run in this process. The driver calls this on every worker."""
     this_worker().close_run(run_id)
-
-
-def write_part(context: RunContext, table: str, rows: Sequence[BaseModel], name: str) -> None:
-    """Write rows of a run as one part of a table of the lake.
-
-    Raises:
-        OSError: The part could not be written.
-    """
-    spec, lake = context.spec, Lake(context.place.lake, fsync=context.fsync)
-    keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": context.run_id}
-    lake.write_part(table, rows, name, **keys)

@@ -24,7 +24,6 @@ from typing import Any
 from sandbox import registry
 from sandbox.host.python_environment import clean_environment, interpreter
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.run import run_program
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tasks.benchmarks.convcode import BENCHMARK
@@ -33,6 +32,7 @@ from tests.bench.latency_server import MARK
 from tests.bench.pace import AT_ONCE
 from tests.bench.processes import Watched, environment, latency_server, watch
 from tests.bench.synthetic import write_plugin
+from tests.sandbox.programs import run_program
 
 LIMITS = Limits(cpu_s=10, wall_s=60)
 LIMIT_S = 590.0

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from flows.night.reporting.progress import Board
-from tasks.driver import execution
+from tasks import execute
 
 
 class TimedBoard(Board):
@@ -92,7 +92,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     if asked.apart:
-        execution.RunAhead.begin = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
+        execute.RunAhead.begin = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
     board = TimedBoard()
     board.marks.append(("start Python", asked.began, 0.0))
     board.mark("plan")

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas.lake.tables import TABLES
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import EpisodeFiles
+from tasks.storage.run_rows import EpisodeFiles
 from tests.bench.warehouse_lake import BENCHMARK, random_ids, write_bulk
 
 MODEL = "openai:model"

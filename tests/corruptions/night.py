@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.utilities.annotations import quote
 
 from flows import evaluate_model as evaluation
 from flows.night import stages
@@ -111,11 +110,8 @@ class _NoBar:
     def done(self) -> None: ...
 
 
-def _plain(task: Any) -> Callable[..., Any]:
-    def called(*arguments: Any) -> Any:
-        return task.fn(*(a.unquote() if isinstance(a, quote) else a for a in arguments))
-
-    return called
+def _run_task(_: str, __: str, work: Callable[[], Any], **___: Any) -> Any:
+    return work()
 
 
 def _run_stage(stage: Any, _: str, on_result: Any = lambda _: None) -> Any:
@@ -126,10 +122,9 @@ def _run_stage(stage: Any, _: str, on_result: Any = lambda _: None) -> Any:
 def without_prefect() -> Iterator[None]:
     """The flow's tasks as the plain functions that they wrap; shards run in threads."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("stage", "score"):
-            patch.setattr(stages, name, _plain(getattr(stages, name)))
+        for module in (stages, check_quality):
+            patch.setattr(module, "run_task", _run_task)
         patch.setattr(stages, "run_stage_task", _run_stage)
-        patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
         patch.setattr("tasks.driver.stage.fan_out", _fan_out)
         yield
@@ -167,6 +162,7 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
         for stage, change in changes.items():
             # where nothing is pending the task itself is left out, and `play` is there all the same
             where, name = {
+                "stage": (stages.Stages, "stage"),
                 "converse": (stages.Stages, "play"),
                 "execute": (stages, "run_stage_task"),
             }.get(stage, (stages, stage))

@@ -21,21 +21,21 @@ from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.lake.rows import from_arrow
 from tasks.converse import ConverseShards, context_for, settle
-from tasks.driver.execution import shard_of
+from tasks.execute import shard_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import episode_rows, read_episodes
+from tasks.storage.run_rows import episode_rows, read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import RunContext
 from tasks.worker.process import close_run
 from tests.crash.comparison import differences, tables
 from tests.crash.night import ROOT, Counter, counting_server, write_plugin
+from tests.tasks.staged_plan import stage
 from tests.warehouse.small_lake import SmallLake
 from warehouse.publication.publish import publish
 
@@ -80,7 +80,7 @@ def plan(
         benchmark=BenchmarkRequest(name="crash.six", limit=N_EPISODES),
     )
     plan = plan_run(request, Home(home))
-    stage.fn(plan, "stage")
+    stage(plan)
     yield plan
     close_run(plan.run_id)
 

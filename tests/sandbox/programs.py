@@ -5,6 +5,14 @@ A line `# audit` below the name marks a program that passes plainly: the audit h
 
 from pathlib import Path
 
+from sandbox.interface import Sandbox
+from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judging.runners.programs import program_of
+from sandbox.judging.runners.run import run_tests
+from schemas.problem import SuiteKind
+from schemas.run import Limits
+from schemas.verdict import ProgramVerdict
+
 _MARK = "# audit\n"
 
 
@@ -29,3 +37,10 @@ def _sections(file_name: str) -> dict[str, str]:
         section.partition("\n")[0]: section.partition("\n")[2].strip("\n") + "\n"
         for section in sections
     }
+
+
+def run_program(
+    sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits
+) -> ProgramVerdict:
+    """Run code with its tests, as a dialogue's participant would."""
+    return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

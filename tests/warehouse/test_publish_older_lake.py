@@ -15,7 +15,7 @@ from schemas.errors import SchemaMismatch
 from schemas.lake.records import RunRecord
 from schemas.lake.tables import TABLES, VERSION_KEY
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import EpisodeFiles
+from tasks.storage.run_rows import EpisodeFiles
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
 from warehouse.connect import query

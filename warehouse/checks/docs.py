@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.outside.display import plain_line, plain_text
 from warehouse.checks.rule import CheckContext
-from warehouse.checks.validation import RuleResult
 from warehouse.connect import SITE, site_index
+
+if TYPE_CHECKING:
+    from warehouse.checks.validation import RuleResult
 
 _N_SHOWN = 20
 """Number of unexpected rows shown per rule."""
@@ -75,7 +77,7 @@ def index_path(docs_dir: Path, run_id: str) -> str | None:
     )
 
 
-def write_page(table: str, results: Sequence[RuleResult], context: CheckContext) -> Path:
+def write_page(table: str, results: "Sequence[RuleResult]", context: CheckContext) -> Path:
     """Write a table's page and the run's index of all pages written so far.
 
     Returns:
@@ -108,7 +110,7 @@ def _write(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _render(table: str, results: Sequence[RuleResult], context: CheckContext) -> str:
+def _render(table: str, results: "Sequence[RuleResult]", context: CheckContext) -> str:
     from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
     from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 

@@ -1,16 +1,19 @@
-"""Evaluation of a suite: rows -> frames -> Great Expectations -> results.
+"""Evaluation of a table's suite: rows -> frames -> Great Expectations -> results -> checks.
 
 A crash of a rule is reported apart from its findings. `_gx` imports Great Expectations once per
 process (1.3 s of processor time), without modules that no rule here uses. It receives only frames,
 in an in-memory context without progress bars and telemetry.
 """
 
+import hashlib
 import os
+import pickle
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
@@ -19,9 +22,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
+from warehouse.checks import docs
+from warehouse.checks.episodes import EPISODES
 from warehouse.checks.rule import CheckContext, FrameRules, Row, Rows, Rule, Suite
+from warehouse.checks.scores import JUDGE_VERDICTS, SCORES
+from warehouse.checks.staged import DIALOGS, PROBLEMS
+from warehouse.checks.verdicts import FORGERY_AUDIT, TEST_VERDICTS
+from warehouse.lake import LakeRows
 
+_SUITES = (DIALOGS, PROBLEMS, EPISODES, TEST_VERDICTS, FORGERY_AUDIT, JUDGE_VERDICTS, SCORES)
+SUITES: dict[str, Suite] = {suite.table: suite for suite in _SUITES}
 _RULE_KEY = "parley.rule"
 _lock = threading.Lock()
 """Lock for Great Expectations, which stores its current context in a global variable."""
@@ -53,6 +65,57 @@ def _gx() -> Any:
         import great_expectations
 
     return great_expectations
+
+
+def check_table(table: str, data: pa.Table | LakeRows, context: CheckContext) -> list[QualityCheck]:
+    """Run a table's suite, and write its page of Data Docs if the context names a folder.
+
+    A rule that crashes says nothing about the data. Its check has `crashed` set and is blocking,
+    even if the rule itself only warns.
+
+    Returns:
+        One check per rule whose facts are in the context, in the suite's order.
+
+    Raises:
+        UnknownName: the table has no suite. The message lists the tables that have one.
+    """
+    if table not in SUITES:
+        raise UnknownName("table with a suite", table, SUITES)
+    suite = SUITES[table]
+    rows = data.read() if isinstance(data, LakeRows) else data
+    results = (
+        _validate_dataset(suite, rows, context)
+        if suite.of_dataset
+        else validate(suite, rows, context)
+    )
+    if context.docs_dir is not None:
+        docs.write_page(table, results, context)
+    page = docs.docs_path(context, table)
+    return [as_check(suite, result, context, page) for result in results]
+
+
+_N_DATASETS = 16
+_datasets: OrderedDict[bytes, list[RuleResult]] = OrderedDict()
+
+
+def _validate_dataset(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
+    """Validate the rows of a dataset.
+
+    All runs on a dataset share its rows, so equal rows with equal facts are validated once per
+    process.
+    """
+    facts = replace(context, run_id="", model="", checked_at="", docs_dir=None)
+    key = hashlib.sha256(pickle.dumps((suite.table, data.combine_chunks(), facts))).digest()
+    if key not in _datasets:
+        _datasets[key] = validate(suite, data, facts)
+        while len(_datasets) > _N_DATASETS:
+            _datasets.popitem(last=False)
+    return _datasets[key]
+
+
+def blocking_failures(checks: Iterable[QualityCheck]) -> list[QualityCheck]:
+    """Return the failed checks that withhold a run from publication."""
+    return [check for check in checks if check.blocking and not check.success]
 
 
 def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:

@@ -8,7 +8,7 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING
 
-from schemas.lake.tables import LOADED, Table
+from schemas.lake.tables import LOADED
 from warehouse import sql_files
 from warehouse.connect import identifier
 from warehouse.descriptions import comment, texts
@@ -57,7 +57,7 @@ def statements() -> tuple[SqlFile, ...]:
     It comes from the file in sql/ddl, or from the Arrow schema of the lake table.
     """
     written = sql_files.names("ddl")
-    schemas = {target: table for name, table in LOADED.items() for target in targets(name)}
+    schemas = {target: table.schema for name, table in LOADED.items() for target in targets(name)}
     return tuple(
         sql_files.load("ddl", name)
         if name in written
@@ -66,11 +66,11 @@ def statements() -> tuple[SqlFile, ...]:
     )
 
 
-def _create_table(name: str, table: Table) -> str:
+def _create_table(name: str, schema: "pa.Schema") -> str:
     columns = [
         f"{identifier(field.name)} {_sql_type(field.type)}{'' if field.nullable else ' NOT NULL'}"
         + _ADDED.get((name, field.name), "")
-        for field in table.schema
+        for field in schema
     ]
     return f"create table {name} ({', '.join(columns)})"
 

@@ -212,7 +212,7 @@ def doctor(
     if json_output:
         print(json.dumps([asdict(f) for f in findings]))
     else:
-        from flows.text.results import print_rows
+        from flows.text.records import print_rows
 
         marks = {True: "ok", False: "MISSING", None: "optional, missing"}
         print_rows(
@@ -273,7 +273,7 @@ def print_profile(
     import asyncio
 
     from tasks.language.probing import probe_endpoint
-    from tasks.planning.participants.choice import choose
+    from tasks.planning.participants.access import choose
     from tasks.planning.request import ModelRequest
 
     headers = parse_options(header or [], "--header", "NAME=ENV_VARIABLE")
@@ -286,7 +286,7 @@ def print_profile(
 
 
 def _print(report: "EndpointReport") -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     profile = report.profile
     thoughts = "yes, hidden" if report.thinks else "no"

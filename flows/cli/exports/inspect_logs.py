@@ -16,14 +16,13 @@ from flows.cli.exports.inspect_scores import sample_scores
 from flows.cli.exports.stored_run import StoredRun
 from flows.text.records import as_records
 from schemas.dialog import Role
-from schemas.episode import Episode, Score, Step, StepKind, StopReason
+from schemas.episode import Episode, Score, Step, StepKind, StopReason, by_episode
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.driver.judging import by_episode
-from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
+from tasks.storage.run_rows import read_verdicts
 from warehouse.connect import Rows, query
 
 _STOPS = {

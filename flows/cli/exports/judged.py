@@ -7,18 +7,17 @@ from pathlib import Path
 from flows.cli.exports.stored_run import StoredRun
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from schemas.episode import Episode, StopReason
+from schemas.episode import Episode, StopReason, by_episode
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.problem import Problem
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.driver.judging import by_episode
 from tasks.judging.ratings import SHEET_VALUE
 from tasks.judging.rubric import JudgeRun, Rubric, scales_of
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
+from tasks.storage.run_rows import read_verdicts
 from tasks.storage.staged_rows import context_of
 from warehouse.connect import Rows
 

@@ -20,7 +20,7 @@ from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from flows.night.preflight.earlier_usage import (
     once_per_plan,
     talk_calls,
 )
-from flows.night.spending import sends_nothing
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import SCRIPTED, Episode, Step, StepKind, StopReason
 from schemas.run import Sampling
@@ -22,9 +21,10 @@ from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
+from tasks.planning.participants.models import sends_nothing
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.dialogue_calls import Unfinished
-from tasks.storage.pending import WantedEpisode
+from tasks.storage.run_rows import WantedEpisode
 
 _EPISODE_FIELDS = ("episode_id", "problem_id", "dialog_id", "row_digest", "sample", "seed")
 TOKENS_PER_ANSWER = 300

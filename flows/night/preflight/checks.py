@@ -199,7 +199,8 @@ def require_packages(
         ConfigError: A package is missing. The message names the packages, the number of tasks that
             need them, and the command that installs them.
     """
-    missing = find_missing_packages(benchmark, dataset_version, problems)
+    packages = {problem.problem_id: problem.packages for problem in problems}
+    missing = find_missing_packages(benchmark, dataset_version, packages)
     if not missing.tasks_by_package:
         return
     raise ConfigError(

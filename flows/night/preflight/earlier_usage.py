@@ -18,7 +18,6 @@ from statistics import fmean
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from flows.night.spending import stated_price
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.lake.records import RunRecord, ServedHours
@@ -27,11 +26,11 @@ from schemas.run import ModelIdentity
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.registry import is_control
-from tasks.planning.participants.choice import PlannedModel
-from tasks.planning.participants.models import role_cost
+from tasks.planning.participants.access import PlannedModel
+from tasks.planning.participants.models import role_cost, stated_price
 from tasks.planning.plan import RunPlan
 from tasks.storage.paid_calls import built_talks
-from tasks.storage.pending import WantedEpisode
+from tasks.storage.run_rows import WantedEpisode
 
 _MOST_EPISODES = 200
 _MOST_JUDGEMENTS = 2000

@@ -143,13 +143,13 @@ _NAMES: Mapping[Event, tuple[str, str]] = {
 """Singular and plural of each event, for message titles."""
 
 
-def begin_event_record(notify: Notify | None, home: Home) -> None:
+def begin_event_record(notify: Notify, home: Home) -> None:
     """Create the record of reported events before a publication.
 
     Events in the tables at that time are not reported as new. Keys of an earlier version's record,
     which contains only regressions, are imported.
     """
-    if notify is None or not {*EVENTS} & {*notify.events}:
+    if not {*EVENTS} & {*notify.events}:
         return
     with _logging_faults():
         record = DeliveredKeys(home, "events", notify.addressee)
@@ -165,15 +165,15 @@ def begin_event_record(notify: Notify | None, home: Home) -> None:
         record.write(keys)
 
 
-def report_events(notify: Notify | None, home: Home, site_url: str | None = None) -> None:
+def report_events(notify: Notify, home: Home, site_url: str | None = None) -> None:
     """Send the unreported events of the published tables, and record the delivered ones.
 
     Args:
-        notify: Notification settings, if any.
+        notify: Notification settings.
         home: Parley's data folder.
         site_url: Address of the site, for links.
     """
-    if notify is None or not {*EVENTS} & {*notify.events}:
+    if not {*EVENTS} & {*notify.events}:
         return
     with _logging_faults():
         record, events = DeliveredKeys(home, "events", notify.addressee), find_events(home)
@@ -199,7 +199,7 @@ def _event_messages(
 
 
 def report_summary(
-    notify: Notify | None,
+    notify: Notify,
     night_id: str,
     compared: Sequence[Mapping[str, Any]],
     site_url: str | None,
@@ -207,24 +207,24 @@ def report_summary(
     """Send a comparison of a night's checkpoints with their predecessors, if `summary` is selected.
 
     Args:
-        notify: Notification settings, if any.
+        notify: Notification settings.
         night_id: Id of the night.
         compared: Rows of `comparisons` for the night's runs.
         site_url: Address of the site, for links.
     """
-    if notify is not None and "summary" in notify.events:
+    if "summary" in notify.events:
         lines = summary_lines(compared, site_url)
         title = f"night {night_id}, {counted(len(lines), 'comparison')}"
         _deliver(notify, packed("summary", title, lines))
 
 
 def report_runs(
-    notify: Notify | None, home: Home, reports: Sequence[RunReport], link: str | None = None
+    notify: Notify, home: Home, reports: Sequence[RunReport], link: str | None = None
 ) -> None:
     """Report runs that failed, were withheld or stopped at the budget, with the reasons.
 
     Args:
-        notify: Notification settings, if any.
+        notify: Notification settings.
         home: Parley's data folder.
         reports: Reports of the night's runs.
         link: Address of the night's page.
@@ -232,14 +232,12 @@ def report_runs(
     _report(notify, home, lambda reported: reported_runs(reports, reported, link))
 
 
-def report_sources(notify: Notify | None, home: Home, lines: Sequence[str]) -> None:
+def report_sources(notify: Notify, home: Home, lines: Sequence[str]) -> None:
     """Send one line per source of checkpoints that could not be read, which the night ignores."""
     _report(notify, home, lambda reported: reported_sources(lines, reported))
 
 
-def _report(notify: Notify | None, home: Home, find: Callable[[frozenset[Key]], Reported]) -> None:
-    if notify is None:
-        return
+def _report(notify: Notify, home: Home, find: Callable[[frozenset[Key]], Reported]) -> None:
     with _logging_faults():
         record = DeliveredKeys(home, "failures", notify.addressee)
         known_keys = record.read()

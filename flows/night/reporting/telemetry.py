@@ -30,12 +30,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, set_span_in_context
 
 from flows.night.reporting.progress import Board
-from flows.night.spending import token_price
 from schemas.errors import ParleyError
 from schemas.lake.records import ServedHours
 from schemas.night.work import StageTime
 from tasks.driver.signals import repeating
 from tasks.language.providers.registry import is_served_here
+from tasks.planning.participants.models import token_price
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.version import parley_version

@@ -279,7 +279,8 @@ def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.
     mark = new_mark()
     with ExitStack() as files:
         mounts, mounted = mount_arguments(Limits(), uid, Folders(), files)
-        environment = clean_environment("/tmp", REPORT_FD)
+        # Otherwise each run would look up the functions of libraries that it calls.
+        environment = clean_environment("/tmp", REPORT_FD) | {"LD_BIND_NOW": "1"}
         argv = (
             *(bwrap, *mark_arguments(mark), *_privileges()),
             *("--hostname", "sandbox", "--new-session", "--die-with-parent"),

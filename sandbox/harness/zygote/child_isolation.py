@@ -38,7 +38,6 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 24, 38, 47
 _AMBIENT_CLEAR_ALL, _FILTER = 4, 2
 _CAPABILITY_VERSION_3 = 0x20080522
-_HUGE, _COLLAPSE = 2 << 20, 25
 _FIRST_TO_DIE = "1000"
 _SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1
 _TRAFFIC = ("dev", "snmp", "snmp6", "netstat")
@@ -52,7 +51,6 @@ _libc.mount.argtypes = [
     ctypes.c_ulong,
     ctypes.c_char_p,
 ]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
 
 
@@ -228,26 +226,6 @@ def load_filter(program: tuple[Any, Any]) -> None:
         _libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0),
         "prctl(PR_SET_SECCOMP)",
     )
-
-
-def release_free_memory() -> None:
-    """Return the heap's free memory to the kernel if possible, so that forks copy less."""
-    if hasattr(_libc, "malloc_trim"):
-        _libc.malloc_trim(0)
-
-
-def use_huge_pages() -> None:
-    """Move this process's own memory to huge pages, if the kernel supports that.
-
-    A fork then copies fewer page tables.
-    """
-    with open("/proc/self/maps") as maps:
-        areas = [line.split() for line in maps]
-    for place, rights, *_, name in ((*area, "") if len(area) == 5 else area for area in areas):
-        if rights.startswith("rw") and name in ("", "[heap]"):
-            first, end = (int(address, 16) for address in place.split("-"))
-            for address in range(-(-first // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
-                _libc.madvise(address, _HUGE, _COLLAPSE)
 
 
 def set_limits(limits: Mapping[str, tuple[int, int]]) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import atexit
 import fcntl
 import gc
+import linecache
 import os
+import site
 import sys
 import traceback
 import types
 
-from child_isolation import release_free_memory, use_huge_pages
+from fork_memory import fill_free_blocks, release_free_memory, use_huge_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_FIRST_HIGH_FD = 64
+_FIRST_HIGH_FD, _REHEARSALS = 64, 20
 _hooks: list[dict[str, Callable[[], object]]] = []
 _GUARD = b'\nif __name__ == "__main__":'
 
@@ -72,16 +74,35 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
 
 
 def settle() -> None:
-    """Make forks cheap.
+    """Make forks cheap, and do what every run would do.
 
     The garbage collector of a fork then ignores the current objects, and does not write to them.
     """
-    os.environ.pop("PWD", None)  # bubblewrap sets it, and no run has it.
+    for name in ("PWD", "LD_BIND_NOW"):  # bubblewrap sets them, and no run has them.
+        os.environ.pop(name, None)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+    _rehearse()
     gc.collect()
     release_free_memory()
     gc.freeze()
     gc.disable()
+    fill_free_blocks()
     use_huge_pages()
+
+
+def _rehearse() -> None:
+    """Report a sample failure often enough that the interpreter specialises the code.
+
+    Otherwise each run would do so, and copy the pages of that code.
+    """
+    for _ in range(_REHEARSALS):
+        try:
+            exec(compile("no_such_name", "<sample>", "exec"), {})
+        except NameError as error:
+            traceback.format_exception(type(error), error, error.__traceback__)
+        linecache.clearcache()
 
 
 def address_space() -> int:

@@ -44,7 +44,13 @@ from warm_interpreter import (
 
 _HARNESS = sys.path[1]
 del sys.path[:2]
-for _name in ("child_isolation", "loaded_process", "sealed_channel", "warm_interpreter"):
+for _name in (
+    "child_isolation",
+    "fork_memory",
+    "loaded_process",
+    "sealed_channel",
+    "warm_interpreter",
+):
     del sys.modules[_name]
 
 TYPE_CHECKING = False
@@ -292,7 +298,8 @@ def main() -> Callable[[], None]:
     for group in descriptors:
         os.write(group, b"0")
         os.close(group)
-    if set_up["as_root"]:
+    as_root = set_up["as_root"]
+    if as_root:
         isolation.drop_capabilities_for_good()
     scripts, system_calls = (
         load_scripts(_HARNESS),
@@ -317,7 +324,7 @@ def main() -> Callable[[], None]:
             return loaded_process.serve(
                 end_there,
                 lambda received: loaded_process.program(
-                    received, scripts, set_up["as_root"], loaded_there, system_calls
+                    received, scripts, as_root, loaded_there, system_calls
                 ),
             )
         end_there.close()
@@ -331,13 +338,14 @@ def main() -> Callable[[], None]:
 
     def child_of(received: list[int]) -> Callable[[], None]:
         return command(
-            isolated(received, set_up["as_root"], channel, shown, system_calls),
+            isolated(received, as_root, channel, shown, system_calls),
             scripts,
             loaded_here,
         )
 
     there = loaded_process.state(loaded)[0] if loaded is not None else 0
     answer(control, resident() + there)
+    del message, set_up  # Otherwise each child would free them, and copy pages for that.
     return serve(control, loaded, shown, child_of)
 
 

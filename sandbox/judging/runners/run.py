@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from sandbox.interface import Sandbox
 from sandbox.judging.joint_run import run_together
 from sandbox.judging.judged_run import (
-    LONGEST_CASE_DETAIL,
     LONGEST_DETAIL,
     PythonTests,
     Records,
@@ -32,7 +31,6 @@ from sandbox.judging.runners.programs import (
     StatementProgram,
     TestProgram,
     UnittestProgram,
-    program_of,
 )
 from sandbox.judging.runners.python_tests import (
     assert_tests,
@@ -41,7 +39,6 @@ from sandbox.judging.runners.python_tests import (
     unittest_tests,
 )
 from schemas.errors import SandboxUnavailable, Unscorable
-from schemas.problem import SuiteKind
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
@@ -255,28 +252,3 @@ def run_function_tests(
             about the candidate.
     """
     return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
-
-
-def run_program(
-    sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits
-) -> ProgramVerdict:
-    """Run `code` once with its tests. The verdict also serves as feedback for the model.
-
-    Args:
-        sandbox: sandbox that runs the program.
-        kind: form of the tests.
-        code: code of the candidate.
-        tests: statements, joined by newlines. For `unittest`, the text of a module in one piece or
-            several.
-        limits: limits of the program.
-
-    Returns:
-        For statements the verdict of `run_function_tests`; for `unittest` a verdict with a case for
-        each method (`unittest_tests`).
-
-    Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
-            about the candidate.
-        ValueError: the text of a unittest module does not parse, or has no test method.
-    """
-    return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

@@ -32,25 +32,29 @@ _RUBRICS = ("naturalness", "coherence")
 Run = Mapping[str, Any]
 
 
-def _newest_rows(
-    runs: Iterable[Run], columns: tuple[str, ...], condition: Callable[[Run], Condition]
+def _run_rows(
+    runs: Iterable[Run],
+    run_ids: Sequence[str],
+    columns: tuple[str, ...],
+    condition: Callable[[Run], Condition],
 ) -> Rows:
-    """Return a row for the newest run of each system and condition."""
+    """Return a row for each named run, or else for the newest run of each system and condition."""
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
     for run in runs:
         cells = condition_cells(condition(run))
         key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
-        newest.setdefault(key, (*(run[name] for name in columns), *cells))
+        named = (run["run_id"],) if run_ids else ()
+        newest.setdefault((*key, *named), (*(run[name] for name in columns), *cells))
     return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
 
 
 def agents(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return the share resolved, and mean turns, steps and cost of a dialogue, one row per run.
 
-    A system is a model with its agent, in one setting on one version of the data. Only the newest
-    run of each system and condition counts. `usd` is the subject's cost by its tokens and prices,
-    without simulator and judges (the paper's simulator has no price). It is NULL if a price or a
-    token count is unknown.
+    A system is a model with its agent, in one setting on one version of the data. Without run ids,
+    only the newest run of each system and condition counts. `usd` is the subject's cost by its
+    tokens and prices, without simulator and judges (the paper's simulator has no price). It is NULL
+    if a price or a token count is unknown.
 
     Raises:
         UsageError: No run is published.
@@ -68,7 +72,7 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
         "n_dialogues",
         "isolated",
     )
-    return _newest_rows(query_records(home, NAME, "agents", run_ids), columns, _condition)
+    return _run_rows(query_records(home, NAME, "agents", run_ids), run_ids, columns, _condition)
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -218,8 +222,8 @@ def _figures(run: Run | None) -> tuple[Any, Any]:
 def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return the mean number of information-seeking messages, and the share resolved.
 
-    There is one row per judged run. Only the newest run of each system (see `agents`) and condition
-    counts.
+    There is one row per judged run. Without run ids, only the newest run of each system (see
+    `agents`) and condition counts.
 
     Raises:
         UsageError: No run is published.
@@ -237,7 +241,7 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
         "isolated",
     )
     asked = (run for run in query_records(home, NAME, "resolved", run_ids) if run["n_asks"])
-    return _newest_rows(asked, columns, lambda run: condition_of(run, SETTINGS))
+    return _run_rows(asked, run_ids, columns, lambda run: condition_of(run, SETTINGS))
 
 
 EXPORTS: Mapping[str, Export] = {

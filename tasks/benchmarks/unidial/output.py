@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, MetricSpec, Turn
-from schemas.episode import Episode, Score
+from schemas.episode import Episode, Score, by_episode
 from schemas.errors import SourceUnreadable
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.raw_rows import BadRow
@@ -35,7 +35,6 @@ UNPLAYABLE = ("no_alternation", "nothing_to_answer", "blank_text", "missing_refe
 CONFIG = {"turn_stat": "mean", "dialog_stat": "min", "dataset_level": "dialog"}
 """Pooling of the summary, which is the toolkit's default."""
 Row = dict[str, Any]
-OfEpisode = TypeVar("OfEpisode", Score, JudgeVerdict)
 K = TypeVar("K", int, tuple[int, int])
 File = tuple[str, bytes]
 _LONGEST = 50
@@ -156,8 +155,8 @@ def output_files(run: WholeRun) -> Iterator[File]:
     """
     folders = _folders({_owner(episode.dialog_id) for episode in run.episodes})
     samples = {episode.sample for episode in run.episodes}
-    scores = _by_episode(run.scores)
-    judgements = _by_episode(run.judgements)
+    scores = by_episode(run.scores)
+    judgements = by_episode(run.judgements)
     rows_of: dict[str, list[Row]] = {}
     for episode in sorted(run.episodes, key=lambda episode: (episode.sample, episode.dialog_id)):
         dialog = run.dialogs[episode.row_digest]
@@ -197,13 +196,6 @@ def _folders(owners: Iterable[str]) -> Mapping[str, str]:
             plain if plain.casefold() not in used_names else f"{plain}_{content_id(owner)[:8]}"
         )
     return names
-
-
-def _by_episode(rows: Sequence[OfEpisode]) -> Mapping[str, list[OfEpisode]]:
-    rows_by_episode: dict[str, list[OfEpisode]] = {}
-    for row in rows:
-        rows_by_episode.setdefault(row.episode_id, []).append(row)
-    return rows_by_episode
 
 
 def _text(value: Any) -> bytes:

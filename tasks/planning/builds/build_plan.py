@@ -24,7 +24,7 @@ from tasks.datasets.catalogue import locate
 from tasks.language.access import ModelAccess
 from tasks.language.model_spec import parse_embedder
 from tasks.planning.dataset import find_data, resolved_data
-from tasks.planning.participants.choice import PlannedModel, choose, policy_of
+from tasks.planning.participants.access import PlannedModel, choose, policy_of
 from tasks.planning.request import BuildRequest
 from tasks.storage.home import Home
 from tasks.storage.new_folder import replace_file

@@ -54,8 +54,6 @@ def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
 
 def await_baselines(plans: Sequence["RunPlan"]) -> None:
     """Set `awaits` of each plan whose decision compares with another run of the same night."""
-    if not any(plan.request.decide for plan in plans):
-        return
     now = utc_now()
     own = {
         plan.run_id: replace(_own_run(plan), first_seen=f"{now} {number:06}")

@@ -317,8 +317,8 @@ def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rule.metrics)) or (default or "",)
 
 
-def evidence_for(plan: "RunPlan") -> Evidence | None:
-    """Return the evidence of a run, without the run's scores; None without an early decision.
+def evidence_for(plan: "RunPlan", rule: DecisionRule) -> Evidence | None:
+    """Return the evidence of a run, without the run's scores; None if there is no baseline yet.
 
     The plan is narrowed to the problems that the decision may need. If the run is decided already,
     the plan is narrowed to the problems that the run has.
@@ -326,9 +326,8 @@ def evidence_for(plan: "RunPlan") -> Evidence | None:
     Raises:
         UsageError: rule and baseline do not fit the run.
     """
-    rule = plan.request.decide
-    baseline = find_baseline(plan, rule) if rule is not None else None
-    if rule is None or baseline is None:
+    baseline = find_baseline(plan, rule)
+    if baseline is None:
         return None
     evidence = Evidence(plan, rule, baseline)
     decided = decided_problems(plan, evidence)

@@ -1,133 +1,33 @@
-"""Choice of the setting, models, judges and embedder that a request names."""
+"""Choice of what a request names: setting, options, templates, agent, models, judges, embedder."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from schemas.content_id import text_digest
 from schemas.errors import ConfigError, UnknownName
+from schemas.lake.records import RunRecord
 from schemas.run import (
+    AgentIdentity,
     EmbedderIdentity,
-    EndpointProfile,
-    ModelEndpoint,
     ModelIdentity,
     RubricJudge,
     RunSpec,
     Sampling,
 )
-from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.contract import Benchmark, Due
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.setting import Setting
+from tasks.benchmarks.templates import owner_of, read_templates
 from tasks.dialogue.agents.registry import AGENTS
-from tasks.language.access import CallPolicy, ModelAccess, OutagePolicy
-from tasks.language.endpoints.named_profiles import load_profile
+from tasks.language.access import ModelAccess
 from tasks.language.endpoints.request_parts import check_request_fields
-from tasks.language.model_spec import parse_embedder, parse_model
-from tasks.language.providers.registry import PROVIDERS
+from tasks.language.model_spec import parse_embedder
+from tasks.planning.participants.access import PlannedJudge, choose, policy_of, with_connection
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.storage.home import Home, find_home
-from tasks.storage.home_records import FileDigests
-
-IN_BATCHES = 50_000
-"""Default number of concurrent requests of a model whose requests go to batches."""
-
-
-def choose(
-    request: ModelRequest,
-    resumed: ModelIdentity | None,
-    home: Home | None = None,
-    *,
-    concurrency: int,
-) -> ModelAccess:
-    """Return the access to the model that a request names.
-
-    Args:
-        request: model and how to reach it.
-        resumed: identity in the run that is resumed, whose revision is reused; None for a new run.
-        home: stores digests of large files, so weights are read once, and the batches in flight.
-        concurrency: number of requests in flight if the request states none.
-
-    Raises:
-        ConfigError: the model cannot be used in batches, but the request asks for them.
-    """
-    revision = request.revision or (resumed.revision if resumed and resumed.revision else None)
-    access = parse_model(
-        request.spec,
-        key_env=request.key_env,
-        revision=revision,
-        name=request.name,
-        serve=request.serve,
-        digests=FileDigests(home.file_digests if home else None),
-    )
-    access = with_message_form(
-        replace(
-            access,
-            endpoint=with_connection(access.endpoint, request),
-            policy=policy_of(request, concurrency),
-        ),
-        request,
-    )
-    if not request.batch:
-        return access
-    if not PROVIDERS.load(access.identity.provider).takes_batches:
-        raise ConfigError(
-            f"model {request.spec!r}: only endpoints take batches (openai:MODEL[@BASE_URL]). "
-            "Remove `batch`"
-        )
-    if home is None:
-        raise ConfigError(f"model {request.spec!r}: only evaluations use batches. Remove `batch`")
-    return replace(
-        access, endpoint=access.endpoint.model_copy(update={"batches": str(home.batches)})
-    )
-
-
-def with_message_form(access: ModelAccess, request: ModelRequest) -> ModelAccess:
-    """Return the model with the message form and the profile that the request names.
-
-    Raises:
-        UnknownName: no profile has this name.
-        ConfigError: the model is no endpoint, or the profile cannot be read.
-    """
-    if request.messages == "auto" and request.profile is None:
-        return access
-    if PROVIDERS.load(access.identity.provider).knows_answers:
-        raise ConfigError(
-            f"model {access.label} is no endpoint, so --messages and --profile have no "
-            "effect. Remove them (`messages` and `profile` in a file)"
-        )
-    profile, name = (
-        load_profile(request.profile, find_home().path)
-        if request.profile
-        else (EndpointProfile(), "")
-    )
-    if request.messages != "auto":
-        profile = profile.model_copy(update={"messages": request.messages})
-    identity = access.identity.model_copy(update={"messages": request.messages, "profile": name})
-    return replace(access, identity=identity, profile=profile)
-
-
-def with_connection(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
-    """Return the endpoint with the request's headers, system text and `ca_file`."""
-    update = {
-        "headers": tuple(sorted(request.headers.items())),
-        "ca_file": str(Path(request.ca_file).absolute()) if request.ca_file else None,
-        "system_text": request.system_text,
-    }
-    return endpoint.model_copy(update=update)
-
-
-def policy_of(request: ModelRequest, concurrency: int) -> CallPolicy:
-    """Return the limits of the calls to a model.
-
-    Args:
-        request: model and how to use it.
-        concurrency: number of requests in flight if the request states none and uses no batches.
-    """
-    return CallPolicy(
-        concurrency=request.concurrency or (IN_BATCHES if request.batch else concurrency),
-        timeout_s=request.timeout_s,
-        check_served_model=request.check_served_model,
-        outage=OutagePolicy(patience_s=request.patience_s),
-    )
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
 
 
 def find_setting(name: str) -> tuple[Benchmark, str]:
@@ -261,28 +161,6 @@ def refuse_needless_embedder(request: EvaluationRequest) -> None:
         )
 
 
-@dataclass(frozen=True)
-class PlannedModel:
-    """Model in one role of a run or build, with the access to it and its request."""
-
-    role: str
-    """In a run: `subject`, `simulator` or `judge`."""
-    access: ModelAccess
-    request: ModelRequest
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Identity of the model."""
-        return self.access.identity
-
-
-@dataclass(frozen=True)
-class PlannedJudge(PlannedModel):
-    """Judge of one rubric."""
-
-    judge: RubricJudge
-
-
 def choose_judges(
     request: EvaluationRequest,
     benchmark: Benchmark,
@@ -346,3 +224,143 @@ def refuse_needless_judges(request: EvaluationRequest) -> None:
             f"{benchmark.name}.{setting} has no rubrics, so --judge has no effect. "
             f"Remove it{others}"
         )
+
+
+def run_options(
+    request: EvaluationRequest,
+    benchmark: Benchmark,
+    setting: str,
+    subject: ModelIdentity,
+    resumed: RunSpec | None,
+    home: Home,
+) -> dict[str, str]:
+    """Return the request's options, with the options that new runs have (`Option.new_runs`).
+
+    Controls and recordings get no such options. A resumed run keeps its own. A model also keeps its
+    options if the lake has runs of it that are older than the new option: their dialogues and
+    scores stay valid, and later runs can be compared with the older runs.
+
+    Args:
+        request: request of the run.
+        benchmark: benchmark of the run.
+        setting: setting of the run.
+        subject: model under test.
+        resumed: spec of the run that is resumed; None for a new run.
+        home: home whose lake contains earlier runs.
+    """
+    options = request.benchmark.options
+    new = benchmark.new_run_options(setting, options)
+    if not new or not request.model.converses:
+        return options
+    if resumed is not None:
+        chosen = dict(resumed.episode_options + resumed.scoring_options)
+        return {**options, **{name: chosen[name] for name in new if name in chosen}}
+    label = subject.label + (f"+{request.model.agent}" if request.model.agent else "")
+    records = Lake(home.lake).read("runs", RunRecord, benchmark=benchmark.name, model=label)
+    specs = [RunSpec.model_validate_json(record.spec_json) for record in records]
+    version = request.benchmark.dataset_version or benchmark.data.default_version
+    earlier = [
+        (spec.episode_options, spec.scoring_options)
+        for spec in specs
+        if (spec.setting, spec.dataset_version, spec.subject, spec.sampling)
+        == (setting, version, subject, request.model.sampling)
+    ]
+    with_new = {**options, **new}
+    is_older = (
+        benchmark.split_options(setting, options) in earlier
+        and benchmark.split_options(setting, with_new) not in earlier
+    )
+    return options if is_older else with_new
+
+
+def choose_agent(model: ModelRequest) -> AgentIdentity | None:
+    """Return the agent that acts as the subject; None for the bare model.
+
+    Raises:
+        ConfigError: the request has options of an agent, but names no agent.
+        UnknownName: no agent has this name.
+    """
+    if model.agent is None and model.agent_options:
+        raise ConfigError(
+            f"there are options of an agent ({', '.join(model.agent_options)}), but no agent. "
+            "Name one with --agent NAME"
+        )
+    return None if model.agent is None else AGENTS.load(model.agent).identity(model.agent_options)
+
+
+def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterable[Due]]) -> None:
+    """Refuse batches if one answer depends on another, since each would take up to a day.
+
+    Args:
+        request: request of the run.
+        find_dues: returns the requirements of each dialog's episode. It is called only if the
+            subject uses batches.
+
+    Raises:
+        ConfigError: a simulator, an embedder, an agent, or the subject of a setting with several
+            rounds uses batches.
+    """
+    for role, model in (("simulator", request.simulator), ("embedder", request.embedder)):
+        if model is not None and model.batch:
+            raise ConfigError(
+                f"only judges, and models under test in settings of one round, take batches. "
+                f"Remove `batch` from the {role}"
+            )
+    if not request.model.batch:
+        return
+    if request.model.agent is not None:
+        raise ConfigError(
+            f"agent {request.model.agent!r} sends one request after another, and each would wait "
+            "for a batch. Remove --batch (`batch`)"
+        )
+    rounds = max((due.rounds for due in find_dues()), default=0)
+    if rounds > 1:
+        raise ConfigError(
+            f"{request.benchmark.name} has up to {rounds} rounds, each of which would wait for a "
+            "batch. Remove --batch (`batch`): only judges and settings of one round take batches"
+        )
+
+
+Digests = tuple[tuple[str, str], ...]
+"""Digests of texts that replace Parley's texts: (name, digest), sorted by name."""
+
+
+def apply_templates(
+    benchmark: Benchmark, setting: str, folder: str | None
+) -> tuple[Benchmark, Digests]:
+    """Return the benchmark with the user's texts of a setting, and the digests for the run's id.
+
+    Texts of other settings in the folder are checked, but not used.
+
+    Raises:
+        ConfigError: the templates are missing or invalid. The message contains the file, the
+            placeholder and the remedy.
+    """
+    if folder is None:
+        return benchmark, ()
+    wording = benchmark.wording
+    if wording is None:
+        others = ", ".join(
+            name for name in BENCHMARKS.names() if BENCHMARKS.load(name).wording is not None
+        )
+        raise ConfigError(
+            f"templates {folder}: {benchmark.name} takes no templates. Remove the option. "
+            f"Benchmarks that take templates: {others}"
+        )
+    own = {name for name, template in wording.templates.items() if setting in template.settings}
+    templates = read_templates(Path(folder), wording.templates)
+    texts = {name: text for name, text in templates.items() if owner_of(name) in own}
+    if not texts and not own & {path.name.partition(".")[0] for path in Path(folder).iterdir()}:
+        raise ConfigError(
+            f"templates {folder}: no file belongs to {benchmark.name}.{setting}, which takes "
+            f"{', '.join(f'{name}.md' for name in sorted(own)) or 'none'}. "
+            "Add one, or remove the option"
+        )
+    digests = tuple(sorted((name, text_digest(text)) for name, text in texts.items()))
+    return (wording.reword(texts) if texts else benchmark), digests
+
+
+def prompt_digests(benchmark: Benchmark, setting: str, options: Mapping[str, Any]) -> Digests:
+    """Return (name, digest) of each prompt of a setting, sorted by name."""
+    prompts = benchmark.prompts_of(setting, options)
+    return tuple((name, text_digest(prompts[name])) for name in sorted(prompts))

@@ -4,20 +4,20 @@ from collections.abc import Iterable, Mapping
 
 from schemas.content_id import canonical_json, content_id
 from schemas.lake.records import ModelRecord, RoleSampling, RunRecord
-from schemas.night.cost import RoleCost
+from schemas.night.cost import Price, RoleCost
 from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity, Sampling
+from tasks.benchmarks.setting import RoleOfModel
 from tasks.language.access import ModelAccess
-from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.choice import PlannedModel
-from tasks.planning.plan import RunPlan
+from tasks.language.providers.registry import PROVIDERS
+from tasks.planning.participants.access import PlannedModel
 from tasks.storage.parquet_store import Lake
 
 BATCH_SHARE = 0.5
 """Share of the price that a request in a batch costs. The mart `costs` uses the same share."""
 
 
-def keep_models(plan: RunPlan) -> bool:
-    """Write the run's models to the lake, one part for each identity.
+def keep_models(lake: Lake, models: Iterable[PlannedModel]) -> bool:
+    """Write the models of a run to the lake, one part for each identity.
 
     If the run's configuration has no price of a model, the price stored by an earlier run stays.
 
@@ -25,12 +25,12 @@ def keep_models(plan: RunPlan) -> bool:
         True if a row changed.
     """
     changed = False
-    for model in plan.models:
-        before = _known_record(plan.lake, model.identity)
+    for model in models:
+        before = _known_record(lake, model.identity)
         row = _record(model, before)
         if row != before:
             name = content_id(model.identity)
-            plan.lake.write_part("models", [row], name, model=model.identity.label)
+            lake.write_part("models", [row], name, model=model.identity.label)
             changed = True
     return changed
 
@@ -86,13 +86,50 @@ def role_cost(
     return RoleCost(price, by_hour, *tokens, hours=hours)
 
 
-def batched_roles(plan: RunPlan) -> tuple[str, ...]:
+def stated_price(lake: Lake, model: PlannedModel) -> Price | None:
+    """Return the price of tokens, stated now or in an earlier run.
+
+    Return 0 for controls and recordings, None if it is unknown.
+    """
+    price = role_cost(lake, model).price
+    return (0.0, 0.0) if price is None and _knows_answers(model) else price
+
+
+def token_price(lake: Lake, model: PlannedModel) -> Price | None:
+    """Return the token price that a cap counts.
+
+    A model that Parley serves and that costs only by the hour has the token price 0.
+    """
+    price = stated_price(lake, model)
+    return (0.0, 0.0) if price is None and model.request.usd_per_hour is not None else price
+
+
+def player_prices(lake: Lake, models: Iterable[PlannedModel]) -> tuple[Price | None, ...]:
+    """Return the USD per million tokens of the subject, then of the simulator if there is one.
+
+    Return () if tokens cost nothing.
+    """
+    prices = tuple(token_price(lake, model) for model in models if model.role != "judge")
+    return prices if any(price != (0.0, 0.0) for price in prices) else ()
+
+
+def sends_nothing(model: PlannedModel) -> bool:
+    """Return True for a control or a recording without a stated price: no requests are sent."""
+    prices = (model.request.usd_per_million_input, model.request.usd_per_million_output)
+    return _knows_answers(model) and prices == (None, None)
+
+
+def _knows_answers(model: PlannedModel) -> bool:
+    return PROVIDERS.load(model.identity.provider).knows_answers
+
+
+def batched_roles(models: Iterable[PlannedModel]) -> set[str]:
     """Return the roles whose requests go to batches: `subject`, `judge LABEL`."""
-    subject = ("subject",) if plan.request.model.batch else ()
-    judges = {
-        f"judge {judge.access.label}" for judge in plan.judges.values() if judge.request.batch
+    return {
+        f"judge {model.access.label}" if model.role == "judge" else model.role
+        for model in models
+        if model.request.batch
     }
-    return (*subject, *sorted(judges))
 
 
 def _known_record(lake: Lake, identity: ModelIdentity) -> ModelRecord | None:
@@ -126,15 +163,8 @@ def recorded_profiles(
     )
 
 
-def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
-    """Return the sampling of each role that a model plays, within the bounds of the setting."""
-    spec, setting = plan.spec, plan.benchmark.setting(plan.spec.setting)
-    subject = setting.bounded(spec.sampling)
-    roles = [("subject", "", spec.subject, subject)]
-    if spec.simulator is not None:
-        simulated = setting.simulated(spec.simulator_sampling, subject)
-        roles.append(("simulator", "", spec.simulator, simulated))
-    roles += [("judge", judge.rubric, judge.judge, judge.sampling) for judge in spec.judges]
+def sampling_rows(roles: Iterable[RoleOfModel]) -> tuple[RoleSampling, ...]:
+    """Return the rows about the sampling of each role that a model plays."""
     shared = RoleSampling.model_fields.keys() & Sampling.model_fields.keys()
     return tuple(
         RoleSampling.model_validate(
@@ -154,34 +184,35 @@ def endpoint_of(access: ModelAccess) -> Endpoint:
     return access.endpoint.base_url or access.label, access.endpoint.key_env
 
 
-def endpoints_of(plan: RunPlan) -> frozenset[Endpoint]:
-    """Return the endpoints that a run's dialogues use. Runs with equal endpoints form a queue."""
-    players = (plan.subject, plan.simulator)
+def endpoints_of(*players: ModelAccess | None) -> frozenset[Endpoint]:
+    """Return the endpoints that dialogues use. Runs with equal endpoints form a queue."""
     return frozenset(endpoint_of(access) for access in players if access is not None)
 
 
-def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
+def concurrency_by_endpoint(models: Iterable[PlannedModel]) -> Mapping[Endpoint, int]:
     """Map each endpoint to its number of concurrent requests.
 
     If several roles use one endpoint, the smallest number of their policies applies.
     """
     limits: dict[Endpoint, int] = {}
-    for model in plan.models:
+    for model in models:
         name, limit = endpoint_of(model.access), model.access.policy.concurrency
         limits[name] = min(limits.get(name, limit), limit)
     return limits
 
 
 def access_in_worker(
-    plan: RunPlan | BuildPlan,
+    models: Iterable[PlannedModel],
     access: ModelAccess,
     served: Mapping[ModelIdentity, ModelEndpoint],
     workers: int,
 ) -> ModelAccess:
-    """Return the access to a model of the plan for one of `workers` processes.
+    """Return the access to a model for one of `workers` processes.
 
     Args:
+        models: All models of the plan, which may share endpoints.
+        access: Access to the model.
         served: Endpoints of the models that this machine serves.
     """
-    limit = concurrency_by_endpoint(plan)[endpoint_of(access)]
+    limit = concurrency_by_endpoint(models)[endpoint_of(access)]
     return access.at(served.get(access.identity)).limited(limit).shared_by(workers)

@@ -153,14 +153,6 @@ class TreeStore:
                 filling.fill(place, self._recent_row(row["beside"][name]))
         return _settled(filling.digests)
 
-    def without_state(self, digest: str) -> str:
-        """Return the digest of a state's tree alone, without temporary files and the shell's state.
-
-        Raises:
-            CorruptRows: the store does not have the state.
-        """
-        return self.add_row({"entries": self._row(digest)["entries"]})
-
     def changes(self, old: str, new: str) -> dict[str, tuple[Entry | None, Entry | None]]:
         return tree_changes(self._row, old, new)
 

@@ -22,7 +22,6 @@ from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.worker.jobs import ShardResult
 from tasks.worker.process import this_worker
@@ -31,6 +30,7 @@ from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.night.test_resume import wait_until
 from tests.tasks.benchmarks import judged
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, N_DIALOGS, N_ROUNDS
+from tests.tasks.staged_plan import stage
 
 pytestmark = pytest.mark.slow
 SUBJECT, JUDGE = "tests/subject", "tests/judge"
@@ -114,7 +114,7 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
         }
     )
     plan = plan_run(asked, Home(tmp_path))
-    stage.fn(plan, "talk")
+    stage(plan)
     server.holds_after = 0
     with local_client() as client:
         context = judge_context(plan, workers=1)
@@ -125,7 +125,7 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
             wait_until(lambda: server.in_flight > 0, 60, "a request to the judge")
             raise CorruptRows("stopped in the middle")
 
-        stage.fn(plan, "stage")
+        stage(plan)
         with pytest.raises(CorruptRows), ahead:
             run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client), stopped)
         assert context.key not in this_worker()._open

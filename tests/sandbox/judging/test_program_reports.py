@@ -9,9 +9,10 @@ import pytest
 from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL, harmless
-from sandbox.judging.runners.run import run_function_tests, run_program
+from sandbox.judging.runners.run import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
+from tests.sandbox.programs import run_program
 
 TESTS = """\
 import unittest

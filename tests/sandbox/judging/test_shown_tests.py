@@ -5,9 +5,9 @@ run first.
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.runners.run import run_program
 from schemas.run import Limits
 from schemas.verdict import Outcome
+from tests.sandbox.programs import run_program
 
 LIMITS = Limits(cpu_s=5, wall_s=60)
 SHOWN = 3

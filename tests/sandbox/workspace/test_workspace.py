@@ -114,7 +114,7 @@ def test_grading_gets_a_place_of_its_own(
             grading.write("answer", b"3")
         assert agents.read("answer") == b"2\n"
     assert seen == b"/testbed\nanswer\n1\n\n"
-    assert trees.without_state(tree) != tree
+    assert trees.with_files(tree, {}) != tree
 
 
 def test_a_fault_of_the_sandbox_leaves_the_last_snapshot(

@@ -1,10 +1,10 @@
-"""Rows of CSV files: what a fault ends, and what stays as it was."""
+"""Rows of raw files: what a fault ends, and what stays as it was."""
 
 import csv
 import json
 from pathlib import Path
 
-from tasks.benchmarks.raw_rows import Fault, Line, matching, read_csv
+from tasks.benchmarks.raw_rows import Fault, Line, matching, read_csv, read_rows
 
 
 def test_a_row_of_another_width_is_a_fault_of_its_own_and_one_of_the_file_ends_it(
@@ -43,3 +43,9 @@ def test_files_of_one_name_in_several_folders_are_all_found(tmp_path: Path) -> N
         (tmp_path / name).write_bytes(b"")
     files = matching(tmp_path, "a/rows.json", "b/rows.json")
     assert [str(path.relative_to(tmp_path)) for path in files] == ["a/rows.json", "b/rows.json.gz"]
+
+
+def test_a_benchmark_without_tables_reads_lines_of_any_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('{"a": 1}\n', encoding="utf-8")
+    assert list(read_rows(path, ())) == [Line(1, b'{"a": 1}')]

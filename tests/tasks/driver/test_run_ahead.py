@@ -21,20 +21,19 @@ from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import stage as driver_stage
-from tasks.driver.execution import RunAhead, episode_groups
 from tasks.driver.stage import StageResult, run_stage
-from tasks.execute import ExecuteStage
+from tasks.execute import ExecuteStage, RunAhead, episode_groups
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import verdict_rows
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
+from tasks.storage.run_rows import verdict_table
 from tasks.worker import process
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tasks.worker.process import RunState
 from tests.faults.nights import local_client
+from tests.tasks.staged_plan import stage
 from tests.tasks.worker import coding_rounds
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
@@ -62,7 +61,7 @@ def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPla
         model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
     )
     plan = plan_run(asked, Home(home))
-    stage.fn(plan, "stage")
+    stage(plan)
     return plan
 
 
@@ -81,7 +80,8 @@ def executed(
     episodes = plan.episodes.packed(ids)
     done = run_stage(ExecuteStage(plan, context, client, episodes))
     return done, {
-        (v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)
+        (v.episode_id, v.turn): v.outcome
+        for v in from_arrow(verdict_table(plan.lake, **plan.keys), TestVerdict)
     }
 
 

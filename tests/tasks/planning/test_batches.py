@@ -52,9 +52,9 @@ def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None
     )
     prices = [role_cost(one.lake, one.models[0]).price for one in (slow, fast)]
     assert prices == [(1.0, 4.0), (2.0, 8.0)]
-    assert (batched_roles(slow), batched_roles(fast)) == (("subject",), ())
-    assert [*concurrency_by_endpoint(slow).values()] == [50_000]
-    assert [*concurrency_by_endpoint(fast).values()] == [64]
+    assert (batched_roles(slow.models), batched_roles(fast.models)) == ({"subject"}, set())
+    assert [*concurrency_by_endpoint(slow.models).values()] == [50_000]
+    assert [*concurrency_by_endpoint(fast.models).values()] == [64]
 
 
 def test_batches_are_refused_where_answers_wait_for_answers(place: Home) -> None:

@@ -54,7 +54,7 @@ def test_roles_on_one_endpoint_share_the_smaller_concurrency(tmp_path: Path) -> 
         4,
         4,
     )
-    assert set(concurrency_by_endpoint(plan).values()) == {8}
+    assert set(concurrency_by_endpoint(plan.models).values()) == {8}
 
 
 def test_a_concurrency_smaller_than_the_workers_bounds_the_shards(tmp_path: Path) -> None:
@@ -64,7 +64,9 @@ def test_a_concurrency_smaller_than_the_workers_bounds_the_shards(tmp_path: Path
 
 def test_a_key_of_its_own_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
     with_key = model(HERE, 8).model_copy(update={"key_env": "OTHER_KEY"})
-    assert set(concurrency_by_endpoint(plan_of(tmp_path, model(HERE), with_key)).values()) == {
+    assert set(
+        concurrency_by_endpoint(plan_of(tmp_path, model(HERE), with_key).models).values()
+    ) == {
         64,
         8,
     }
@@ -82,7 +84,7 @@ def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyP
         name: judge.policy.concurrency
         for name, judge in judge_context(plan, workers=2).judges.items()
     } == {"clear": 4, "whole": 8}
-    assert concurrency_by_endpoint(plan)[endpoint_of(plan.subject)] == 16
+    assert concurrency_by_endpoint(plan.models)[endpoint_of(plan.subject)] == 16
 
 
 def test_a_judge_on_the_subjects_server_keeps_its_own_system_text(

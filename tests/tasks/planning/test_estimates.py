@@ -22,10 +22,10 @@ from tasks.driver.stage import run_stage
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.stage import stage
 from tasks.storage.home import Home
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, digest, model_server
+from tests.tasks.staged_plan import stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 ANSWER = (
@@ -102,9 +102,9 @@ Sent = tuple[int, int, int]
 def played(owing: RunPlan, server: ModelServer) -> dict[str, Sent]:
     """What each role is sent. Of judges, who answer nothing here, it is what the night then sends."""
     before = len(server.bodies)
-    stage.fn(owing, "estimate")
+    stage(owing)
     with local_client() as client:
-        stage.fn(owing, "stage")
+        stage(owing)
         run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=2), client))
     bodies = [body for body in server.bodies[before:] if "messages" in body]
     judged = [job.messages for job in pending_judgements(owing)]

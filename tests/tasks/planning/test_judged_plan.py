@@ -19,15 +19,15 @@ from tasks.driver.stage import run_stage
 from tasks.judge import JudgeStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes
 from tasks.worker.jobs import JudgeShard, ShardResult
 from tasks.worker.judge_shard import judge_shard
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.tasks.benchmarks import judged
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, N_DIALOGS, N_ROUNDS, WHOLE
+from tests.tasks.staged_plan import stage
 
 N_DISTINCT = (N_DIALOGS - 1) * N_ROUNDS
 """Prompts of the rubric `clear`: two dialogues say the same."""
@@ -122,9 +122,9 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
     """
     asked = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1", key_env="JUDGE_KEY")
     owing = plan(tmp_path, "talk", asked)
-    stage.fn(owing, "talk")
+    stage(owing)
     with local_client() as client:
-        stage.fn(owing, "stage")
+        stage(owing)
         run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=1), client))
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)

@@ -5,7 +5,7 @@ ones.
 import pyarrow as pa
 
 from schemas.run import ModelIdentity, RunSpec
-from tasks.storage.pending import WantedEpisode, wanted_episodes
+from tasks.storage.run_rows import WantedEpisode, wanted_episodes
 
 SPEC = RunSpec(
     benchmark="b",

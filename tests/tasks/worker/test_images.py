@@ -84,12 +84,12 @@ def test_an_episode_waits_for_its_own_image_alone(
     first, second, broken = problems
 
     async def began(problem: Problem) -> ImageFault | None:
-        async with images.ready(problem) as ready:
+        assert problem.repo is not None
+        async with images.ready(problem.repo) as ready:
             if ready.fault is not None:
                 assert isinstance(ready.fault, ImageFault)
                 return ready.fault
-            repo = ready.problem.repo
-            assert repo is not None
+            repo = ready.repository
             assert BUILT in TreeStore(home.trees).files(repo.tree, [BUILT])
             assert repo.tested_tree not in ("", repo.tree)
             return None

@@ -21,15 +21,14 @@ from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.dialogue.tools import WantedProgram
-from tasks.driver import execution
 from tasks.driver import stage as driver_stage
 from tasks.driver.stage import StageResult, run_stage
-from tasks.execute import ExecuteStage
+from tasks.execute import ExecuteStage, RunAhead
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score, score_requests, verdict_rows
-from tasks.stage import stage
+from tasks.score import score, score_requests
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tasks.worker import process
 from tasks.worker.program_book import (
     BookReader,
@@ -41,6 +40,7 @@ from tasks.worker.program_book import (
     sandbox_of,
 )
 from tests.faults.nights import local_client
+from tests.tasks.staged_plan import stage
 from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
 
 
@@ -80,15 +80,15 @@ class Night:
 
 
 def play(plan: RunPlan, client: Any) -> Night:
-    stage.fn(plan, "stage")
+    stage(plan)
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))
     episodes = plan.episodes.packed(plan.members.ids)
     executed = run_stage(ExecuteStage(plan, context, client, episodes))
-    verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
-    return Night(
-        conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score")
+    verdicts = PackedRows[TestVerdict].of_tables(
+        "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
     )
+    return Night(conversed, executed, episodes, verdicts, score(plan, episodes, verdicts))
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_verdicts_are_those_of_the_dialogue_and_no_program_runs_twice(night: Nig
 def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution.RunAhead, "begin", lambda *_: None)
+    monkeypatch.setattr(RunAhead, "begin", lambda *_: None)
     monkeypatch.setattr(process, "_worker", None)  # with the reports of the tests before
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)

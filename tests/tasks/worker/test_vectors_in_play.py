@@ -14,12 +14,12 @@ from tasks.converse import ConverseStage, context_for
 from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.pending import read_episodes
+from tasks.storage.run_rows import read_episodes
 from tests.faults.nights import local_client
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
 from tests.tasks.benchmarks.alike import NAME, WEATHER
+from tests.tasks.staged_plan import stage
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def plan_of(home: Path, setting: str, revision: str = "1") -> RunPlan:
 def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
     assert plan.embedder is not None
     access = plan.embedder.at(ModelEndpoint(base_url=server.base_url))
-    stage.fn(plan, "stage")
+    stage(plan)
     done = run_stage(
         ConverseStage(plan, context_for(plan, workers=1, cores=1, embedder=access), client)
     )

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from sandbox import registry
-from sandbox.judging.runners.run import run_program
 from schemas.errors import ConfigError
 from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity
@@ -26,6 +25,7 @@ from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
+from tests.sandbox.programs import run_program
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 
 BUILT = BENCHMARK.constructions["tasks"]

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from sandbox import registry
-from sandbox.judging.runners.run import run_program
 from schemas.content_id import canonical_json
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step, StopReason, VerbalFeedback
@@ -24,6 +23,7 @@ from tasks.benchmarks.setting import CastRequest
 from tasks.dialogue.engine import Transcript, play_dialogue
 from tasks.language.recorded_model import RecordedModel, Recording
 from tests.problems import simple_problem
+from tests.sandbox.programs import run_program
 
 FINISHED_AT = "2026-01-02T03:04:05+00:00"
 N_TURNS = 2

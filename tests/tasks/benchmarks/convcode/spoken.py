@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.judging.runners.run import run_program
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.problem import SuiteKind
@@ -23,6 +22,7 @@ from tasks.dialogue.engine import Ending, Transcript, play_dialogue
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.problems import simple_problem
+from tests.sandbox.programs import run_program
 
 PROMPT = """Write clamp(numbers, low, high): a list in which each number below low is replaced by low and each above high by high.
 Write self-contained code that begins with:

@@ -1,18 +1,19 @@
 """The paper's Table 2: a judge beside people, on the same dialogues."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-from tasks.benchmarks.dialogue_swebench.exports import judges
-from warehouse.connect import FILE_NAME
+from tasks.benchmarks.dialogue_swebench.exports import asking_and_resolving, judges
+from warehouse.connect import FILE_NAME, Rows
 from warehouse.publication.migrate import statements
 
 Row = dict[str, Any]
+RowsOf = Callable[[Path, Sequence[str]], Rows]
 
 
 class Tables:
@@ -24,7 +25,12 @@ class Tables:
         for table in statements():
             if table.name in ("runs", "judge_verdicts", "ratings"):
                 self._connection.execute(table.statement)
-        self._connection.execute("create table dialogue_swebench_agents (run_id varchar)")
+        self._connection.execute(
+            "create table dialogue_swebench_agents (run_id varchar, model varchar, setting varchar,"
+            ' dataset_version varchar, "sample" varchar, axis varchar, resolved double,'
+            " n_resolved bigint, n_resolved_unscored bigint, turns double, steps double,"
+            " asks double, n_asks bigint, isolated boolean)"
+        )
 
     def add(self, table: str, **values: object) -> None:
         """One row; what is not named has an empty value of its type where it must have one."""
@@ -79,9 +85,9 @@ class Tables:
                 value=value,
             )
 
-    def table(self, run_ids: Sequence[str] = ()) -> list[Row]:
+    def table(self, run_ids: Sequence[str] = (), export: RowsOf = judges) -> list[Row]:
         self._connection.close()
-        names, rows = judges(self.home, run_ids)
+        names, rows = export(self.home, run_ids)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -181,3 +187,18 @@ def test_systems_are_ranked_on_the_tasks_that_both_were_rated_on(tables: Tables)
             tables.rated(f"{model}-{n}", "naturalness", whole=max(1, rating - 1))
     (row,) = (row for row in tables.table() if row["rubric"] == "naturalness")
     assert (row["rank_accuracy"], row["n_pairs"], row["n_pairs_compared"]) == (1.0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("run_ids", "resolved"), [((), [0.2]), (("new", "old"), [0.2, 0.1]), (("old",), [0.1])]
+)
+def test_the_newest_run_of_a_condition_counts_and_each_one_that_is_named(
+    tables: Tables, run_ids: Sequence[str], resolved: list[float]
+):
+    tables.run("old", "2026-01-01")
+    tables.run("new", "2026-02-01")
+    same = {"model": "m", "setting": "full_judged", "sample": "all", "axis": "all", "n_asks": 3}
+    tables.add("dialogue_swebench_agents", run_id="old", resolved=0.1, **same)
+    tables.add("dialogue_swebench_agents", run_id="new", resolved=0.2, **same)
+    rows = tables.table(run_ids, asking_and_resolving)
+    assert [row["resolved"] for row in rows] == resolved

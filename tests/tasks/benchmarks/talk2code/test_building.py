@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sandbox import registry
-from sandbox.judging.runners.run import run_program
 from schemas.dialog import ExpertiseLevel
 from schemas.errors import Unscorable
 from schemas.problem import SuiteKind
@@ -23,6 +22,7 @@ from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
+from tests.sandbox.programs import run_program
 from tests.tasks.benchmarks.talk2code.author import answer
 
 CONSTRUCTION = BENCHMARK.constructions["dialogues"]

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.episode import StopReason
 from tasks.storage.parquet_store import Lake
-from tasks.storage.pending import EpisodeFiles
+from tasks.storage.run_rows import EpisodeFiles
 from tests.tasks.planning.test_report import episode
 
 

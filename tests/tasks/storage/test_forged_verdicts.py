@@ -3,7 +3,7 @@
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.lake.rows import from_arrow, to_arrow
 from schemas.verdict import FailureReason, Outcome, TestVerdict
-from tasks.storage.audited import forged_detail, with_forged_failed
+from tasks.storage.run_rows import forged_detail, with_forged_failed
 
 RUN = {"run_id": "run", "benchmark": "b", "model": "m", "problem_id": "p", "sample": 0}
 
