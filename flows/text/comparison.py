@@ -1,4 +1,4 @@
-"""Comparisons of runs, and agreement of people and judges, as tables of at most 80 columns."""
+"""Comparisons of runs, early decisions, and agreement of people and judges, as text."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
