@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warehouse.comparison.runs import ComparedRun
-from warehouse.comparison.sequential import e_bh
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -97,6 +96,8 @@ def hold_together(e_values: Sequence[float], alpha: float) -> list[bool]:
         e_values: evidence for each decision, as in `decisions.e_value`. A decision without a claim
             has 0.
     """
+    from warehouse.comparison.sequential import e_bh  # imports numpy, which `parley show` lacks
+
     return e_bh(e_values, alpha / _FALSE_CLAIMS)
 
 
