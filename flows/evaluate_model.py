@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from prefect import flow
-
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.run_record import Work, begin_run, close_run, find_work, remove_leftovers
 from flows.night.run_queue import QueuedRun, only_run
 from flows.night.session import Session
 from flows.night.stages import Stages
-from flows.orchestration.inner_flows import completed_as, numbered
+from flows.orchestration.inner_flows import completed_as, numbered, plain_flow
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.lake.records import utc_now
 from tasks.check_quality import QualityGate, StoppedByCheck
@@ -38,7 +36,7 @@ def evaluate_model(
         ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
 
-    @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
+    @plain_flow(name="evaluate_model", flow_run_name="{request.title}")
     def evaluate(request: EvaluationRequest) -> RunReport:
         report = _locked(session, session.plan(request), run or only_run())
         if report.status in ("withheld", "incomplete"):

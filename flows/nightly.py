@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prefect import Flow, flow
+from prefect import Flow
 
 from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
@@ -29,7 +29,12 @@ from flows.night.session import Session, open_session
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
-from flows.orchestration.inner_flows import cancel_what_it_began, completed_as, pausable
+from flows.orchestration.inner_flows import (
+    cancel_what_it_began,
+    completed_as,
+    pausable,
+    plain_flow,
+)
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results
 from flows.site.pages import address, night_page
@@ -95,10 +100,9 @@ def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
         session: The caller's session. None for a deployed night, which opens one itself.
     """
 
-    @flow(
+    @plain_flow(
         name="nightly",
         flow_run_name=_night_name,
-        validate_parameters=False,
         on_cancellation=[cancel_what_it_began],
         on_crashed=[report_crash],
     )

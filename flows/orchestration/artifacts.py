@@ -23,7 +23,7 @@ _EVERY_S = 5.0
 
 
 class ProgressArtifact:
-    """Progress bar in the UI, updated at most every five seconds.
+    """Progress bar in the UI, updated at most every five seconds, and not in the first five.
 
     Args:
         title: title of the run.
@@ -36,7 +36,7 @@ class ProgressArtifact:
         self._key, self._description = f"progress-{stage}", f"{title}: {stage}"
         self._total, self._done = total, 0
         self._id: Any = None
-        self._shown_at = 0.0
+        self._shown_at = time.monotonic()
 
     def advance(self, amount: int) -> None:
         """Add `amount` to the finished work."""
