@@ -1,10 +1,9 @@
 """Flow that builds a dataset with model calls and programs."""
 
-from prefect import flow
-
 from flows.night.preflight.checks import preflight_build
 from flows.night.reporting.progress import Board
 from flows.night.session import Session
+from flows.orchestration.inner_flows import plain_flow
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
 from tasks.cache_policy import run_task
@@ -27,7 +26,7 @@ def build_dataset(session: Session, plan: BuildPlan) -> BuildReport:
         ParleyError: The build could not start, or was stopped. All answers are stored.
     """
 
-    @flow(name="build_dataset", flow_run_name="build {request.what}", validate_parameters=False)
+    @plain_flow(name="build_dataset", flow_run_name="build {request.what}")
     def build(request: BuildRequest) -> BuildReport:
         with plan.home.build_lock(plan.build_id):
             return _build(session, plan, request.what)

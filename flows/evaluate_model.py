@@ -2,20 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import cast
-
-from prefect import flow
-from prefect.states import Completed
 
 from flows.night.preflight.served_models import require_same_models
 from flows.night.reporting.run_record import Work, begin_run, close_run, find_work, remove_leftovers
 from flows.night.run_queue import QueuedRun, only_run
 from flows.night.session import Session
 from flows.night.stages import Stages
-from flows.orchestration.inner_flows import numbered
+from flows.orchestration.inner_flows import completed_as, numbered, plain_flow
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.lake.records import utc_now
-from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
@@ -41,9 +36,12 @@ def evaluate_model(
         ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
 
-    @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
+    @plain_flow(name="evaluate_model", flow_run_name="{request.title}")
     def evaluate(request: EvaluationRequest) -> RunReport:
-        return _as_state(_locked(session, session.plan(request), run or only_run()))
+        report = _locked(session, session.plan(request), run or only_run())
+        if report.status in ("withheld", "incomplete"):
+            return completed_as(report.status.capitalize(), str(report.reason), report)
+        return report
 
     with numbered(evaluate, number):
         return evaluate(request)
@@ -145,20 +143,3 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     run.score(verdicts, judged, run.embed(verdicts, judged))
     gate.scores(run.work.episodes)
     run.decide()
-
-
-def _as_state(report: RunReport) -> RunReport:
-    """Return the report in the form that the flow returns to Prefect.
-
-    Prefect's UI shows a withheld or incomplete run as a state of that name, with the reason.
-    """
-    if report.status not in ("withheld", "incomplete"):
-        return report
-    return cast(
-        "RunReport",
-        Completed(
-            name=report.status.capitalize(),
-            message=plain_line(str(report.reason), 1000),
-            data=report,
-        ),
-    )

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from prefect import Flow, flow
-from prefect.states import Completed
+from prefect import Flow
 
 from flows.evaluate_model import evaluate_model
 from flows.night.checkpoints import night_requests
@@ -24,13 +23,18 @@ from flows.night.reporting.notifications import (
     report_summary,
     reporting_failure,
 )
-from flows.night.reporting.run_record import failed_report, record_night, record_publication
+from flows.night.reporting.run_record import record_night, record_publication
 from flows.night.run_queue import RUNS_AT_ONCE, QueuedRun, baselines_first, side_by_side
 from flows.night.session import Session, open_session
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
-from flows.orchestration.inner_flows import cancel_what_it_began, pausable
+from flows.orchestration.inner_flows import (
+    cancel_what_it_began,
+    completed_as,
+    pausable,
+    plain_flow,
+)
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results
 from flows.site.pages import address, night_page
@@ -41,8 +45,7 @@ from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.lake.records import utc_now
 from schemas.night.budget import Budget
-from schemas.outside.display import plain_line
-from tasks.planning.reporting.report import RunReport, as_published, works
+from tasks.planning.reporting.report import RunReport, as_published, failed_report, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.home import Home, find_home, naming_full_disk
 
@@ -97,10 +100,9 @@ def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
         session: The caller's session. None for a deployed night, which opens one itself.
     """
 
-    @flow(
+    @plain_flow(
         name="nightly",
         flow_run_name=_night_name,
-        validate_parameters=False,
         on_cancellation=[cancel_what_it_began],
         on_crashed=[report_crash],
     )
@@ -168,7 +170,7 @@ def night_flow(session: Session | None = None) -> Flow[..., list[RunReport]]:
                 return []
             own = nullcontext(session) if session else open_session(place, None, key_names(chosen))
             with pausable(), _in_turn(place), own as active:
-                return _as_state(*_play(active, chosen, options))
+                return _play(active, chosen, options)
 
     return nightly
 
@@ -211,39 +213,37 @@ def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRe
     return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
 
 
-def _as_state(reports: list[RunReport], over: str | None) -> list[RunReport]:
-    """Return the reports in the form that the flow returns to Prefect.
-
-    Prefect's UI shows a night that stopped at a cap as Incomplete, with the reason.
-    """
-    if over is None:
-        return reports
-    message = f"{over}. Finished work is stored, and the next night resumes it"
-    return cast(
-        "list[RunReport]",
-        Completed(name="Incomplete", message=plain_line(message, 1000), data=reports),
-    )
-
-
 def _play(
     session: Session, requests: Sequence[EvaluationRequest], options: _Options
-) -> tuple[list[RunReport], str | None]:
-    """Return the reports of all runs, and the cap that stopped the night, if any."""
-    started_at = utc_now()
+) -> list[RunReport]:
+    started_at, night_id = utc_now(), session.night_id
     _prepare(session, requests, options)
-    reports = _evaluate_all(session, requests, options.runs_at_once)
-    over = _end_work(session, reports)
-    times = session.board.times(session.night_id)
-    record_night(session.home, session.night_id, started_at, session.reports, session.spent, times)
+    over = _end_work(session, _evaluate_all(session, requests, options.runs_at_once))
+    times = session.board.times(night_id)
+    record_night(session.home, night_id, started_at, session.reports, session.spent, times)
     _publish(session, options.notify)
-    record_publication(
-        session.home, session.night_id, session.board.times(session.night_id)[len(times) :]
-    )
+    record_publication(session.home, night_id, session.board.times(night_id)[len(times) :])
     _report(session, options)
-    failed = [report for report in session.reports if report.status == "failed"]
+    return _result(session.reports, over)
+
+
+def _result(reports: list[RunReport], over: str | None) -> list[RunReport]:
+    """Return the reports. Prefect's UI shows a night that a cap stopped as Incomplete.
+
+    Args:
+        reports: Reports of all runs.
+        over: The cap that stopped the night, if any.
+
+    Raises:
+        RunsFailed: A run failed. The other runs are published.
+    """
+    failed = [report for report in reports if report.status == "failed"]
     if failed:
         raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
-    return session.reports, over
+    if over is None:
+        return reports
+    reason = f"{over}. Finished work is stored, and the next night resumes it"
+    return completed_as("Incomplete", reason, reports)
 
 
 def _prepare(session: Session, requests: Sequence[EvaluationRequest], options: _Options) -> None:

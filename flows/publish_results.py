@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prefect import flow
-
+from flows.orchestration.inner_flows import plain_flow
 from tasks.cache_policy import run_task
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.storage.home import find_home
 
 
-@flow(name="publish_results", flow_run_name="publish", validate_parameters=False)
+@plain_flow(name="publish_results", flow_run_name="publish")
 def publish_results(
     run_ids: Sequence[str] | None = None,
     home: str | None = None,

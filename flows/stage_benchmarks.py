@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from prefect import flow
-
+from flows.orchestration.inner_flows import plain_flow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.catalogue import locate
@@ -21,7 +20,7 @@ def stage_benchmarks(
     The flow is a closure: Prefect stores parameters as JSON, which a cache cannot become.
     """
 
-    @flow(name="stage_benchmarks", flow_run_name="stage {benchmark}", validate_parameters=False)
+    @plain_flow(name="stage_benchmarks", flow_run_name="stage {benchmark}")
     def stage(benchmark: str, data: str, dataset_version: str | None) -> dict[str, object]:
         staged, version, digest = stage_dataset(
             benchmark, Path(data), dataset_version, str(home.path), cache=cache

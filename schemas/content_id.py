@@ -43,9 +43,7 @@ def _plain(value: Any, path: _Path) -> Any:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(
-                f"{_rendered(path)} is {value}: only finite numbers have a content id"
-            )
+            raise ValueError(f"{_rendered(path)} is {value}: only finite numbers have a content id")
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
         for key in value:

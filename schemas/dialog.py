@@ -225,7 +225,10 @@ class Context(Frozen):
 
 
 class ExpertiseLevel(StrEnum):
-    """Programming knowledge of a simulated user, lowest first."""
+    """How much a simulated user knows of programming, least first."""
+
+    # Judges read the docstring in the schema of `UserLevel`. It is part of the rubric's digest,
+    # and so of the ids of judged runs.
 
     NOVICE = "novice"
     INTERMEDIATE = "intermediate"

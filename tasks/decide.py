@@ -47,7 +47,6 @@ class DecideAhead:
     Args:
         scores_of: Scores episodes as the stage `score` does.
         judgements_of: Requests judgements. None if no metric of the decision needs judgements.
-        on_batch: Called after each scored batch.
     """
 
     def __init__(
@@ -57,10 +56,9 @@ class DecideAhead:
         client: Any,
         scores_of: ScoresOf,
         judgements_of: JudgementsOf | None = None,
-        on_batch: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan, self._evidence, self._client = plan, evidence, client
-        self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
+        self._scores_of, self._judgements_of = scores_of, judgements_of
         self._missing = Counter(episode.problem_id for episode in plan.wanted)
         self._finished: set[str] = set()
         self._begun: set[str] = set()
@@ -171,7 +169,6 @@ class DecideAhead:
         self._n_taken += len(ready)
         self.is_decided = self._evidence.is_decided
         self._is_expected = not self.is_decided and self._evidence.would_decide(self._begun)
-        self._on_batch()
 
     def _ready(self) -> tuple[str, ...]:
         with self._lock:

@@ -15,7 +15,6 @@ from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
-from tasks.storage.run_rows import verdict_table
 from tasks.storage.staged_rows import context_of
 
 if TYPE_CHECKING:
@@ -102,8 +101,3 @@ def score_requests(
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:
     """Return the run's verdicts as the tests gave them, without changes by the audit."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
-
-
-def verdict_rows(plan: RunPlan) -> pa.Table:
-    """Return the run's verdicts. Passes that the audit found to be forged count as failed."""
-    return verdict_table(plan.lake, **plan.keys)

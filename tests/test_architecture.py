@@ -4,7 +4,8 @@ benchmark's name.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,50 @@ def test_only_who_plays_benchmarks_imports_them() -> None:
 )
 def test_an_import_against_the_direction_is_found(name: str, source: str) -> None:
     assert len(upward_imports(name, source)) == 1
+
+
+class _AtRunTime(ast.NodeTransformer):
+    """Leaves out imports that only a type checker sees, and texts that name modules."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        return None
+
+
+def import_graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Modules -> the modules that they import, at their top or in a function.
+
+    Args:
+        sources: path -> Python code.
+    """
+
+    def dotted(name: str) -> str:
+        return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    modules = {dotted(name) for name in sources}
+    graph: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        imported = imported_modules(name, _AtRunTime().visit(ast.parse(source)))
+        # The last name of `from MODULE import NAME` may be a module, or something in one.
+        known = {module if module in modules else module.rpartition(".")[0] for module in imported}
+        graph[dotted(name)] = known & modules - {dotted(name)}
+    return graph
+
+
+@pytest.mark.slow
+def test_no_module_imports_itself_through_others() -> None:
+    graph = import_graph({relative(path): path.read_text(encoding="utf-8") for path in CODE})
+    TopologicalSorter(graph).prepare()  # CycleError names the modules of a cycle
+
+
+def test_a_cycle_through_the_import_of_a_function_is_found() -> None:
+    sources = {"flows/a.py": "from flows.b import f", "flows/b.py": "def f(): import flows.a"}
+    with pytest.raises(CycleError):
+        TopologicalSorter(import_graph(sources)).prepare()
+    sources["flows/b.py"] = "if TYPE_CHECKING:\n    from flows import a"
+    TopologicalSorter(import_graph(sources)).prepare()
 
 
 @pytest.mark.slow

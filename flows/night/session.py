@@ -294,13 +294,12 @@ class Session:
     def _worker_modules(self) -> tuple[str, ...]:
         """Return the modules that every worker of the night needs.
 
-        A client of endpoints takes half of all imports, and a control or a recording has none.
+        A control or a recording has no client of endpoints.
         """
         models = [model for plan in self._plans for model in plan.request.models]
-        clients = ("openai", "aiohttp")
         return (
             *("tasks.worker.converse_shard", "tasks.worker.execute_shard"),
-            *(clients if not models or any(model.converses for model in models) else ()),
+            *(("aiohttp",) if not models or any(model.converses for model in models) else ()),
         )
 
     @property

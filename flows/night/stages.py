@@ -29,8 +29,8 @@ from tasks.planning.dataset import write_staged
 from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
-from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
-from tasks.storage.run_rows import WantedEpisodes
+from tasks.score import plain_verdict_rows, score, score_requests
+from tasks.storage.run_rows import WantedEpisodes, verdict_table
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
@@ -185,10 +185,8 @@ class Stages:
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
             evidence.skip_faults()
-        self.work.decisions = (
-            () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
-        )
-        keep_decisions(plan, self.work.decisions)
+        rows = () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        keep_decisions(plan, rows)
 
     def execute(self) -> pa.Table:
         """Run the programs of all answers, and return their verdicts before the audit."""
@@ -238,7 +236,7 @@ class Stages:
         progress.done()
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
-        return verdict_rows(plan)
+        return verdict_table(plan.lake, **plan.keys)
 
     @cached_property
     def _context(self) -> RunContext:

@@ -23,7 +23,7 @@ _EVERY_S = 5.0
 
 
 class ProgressArtifact:
-    """Progress bar in the UI, updated at most every five seconds.
+    """Progress bar in the UI, updated at most every five seconds, and not in the first five.
 
     Args:
         title: title of the run.
@@ -36,7 +36,7 @@ class ProgressArtifact:
         self._key, self._description = f"progress-{stage}", f"{title}: {stage}"
         self._total, self._done = total, 0
         self._id: Any = None
-        self._shown_at = 0.0
+        self._shown_at = time.monotonic()
 
     def advance(self, amount: int) -> None:
         """Add `amount` to the finished work."""
@@ -151,12 +151,12 @@ def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = Non
     """Return a Markdown table of the runs: status, reason, faults and report. Cells are escaped."""
     lines = ["| run | status | reason | faults | report |", "| --- | --- | --- | --- | --- |"]
     for report in reports:
-        page = (home.path / report.docs_path).as_uri() if report.docs_path else None
+        record = report.record
+        page = (home.path / record.docs_path).as_uri() if record and record.docs_path else None
         if site_url and report.is_published:
             page = address(site_url, run_page(report.run_id))
-        faults = (
-            f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
-        )
+        n_infra, n_unscored = (record.n_infra, record.n_unscored) if record else (0, 0)
+        faults = f"{n_infra} infra, {n_unscored} unscored of {report.episodes} episodes"
         cells = (report.title, report.status, report.reason or "", faults)
         lines.append(
             f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |"

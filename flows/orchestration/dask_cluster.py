@@ -36,13 +36,15 @@ QUIET = {
     "distributed.diagnostics.nvml": False,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "10s",
+    "distributed.worker.memory.monitor-interval": "1s",
     "distributed.admin.low-level-log-length": 0,
 }
 """Dask settings that avoid needless output, CPU time and memory.
 
 Warnings about a busy event loop, the search for GPUs and the profiler are off, and measurements of
-the event loop (every 20 ms by default) and of the system are rare, because all of them cost CPU
-time during the whole run. The message log is off, because client and scheduler (both in the driver)
+the event loop (every 20 ms by default), of the system and of memory (every 100 ms, for each worker
+in the driver and in the worker) are rare, because all of them cost CPU time during the whole run.
+The message log is off, because client and scheduler (both in the driver)
 would store the last 1,000 messages with all their dialogues.
 """
 

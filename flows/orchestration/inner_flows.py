@@ -1,4 +1,4 @@
-"""Inner flows of a night's Prefect flow: their numbers and arguments, cancellation, suspension.
+"""Parley's Prefect flows: their numbers and parameters, cancellation, suspension.
 
 If a night is cancelled, its inner flows and tasks are cancelled, too. Without this module, Prefect
 would mark the tasks as crashed or leave them running.
@@ -7,12 +7,16 @@ A deployed night is suspended at once. Without this module, Prefect would react 
 between two tasks, and a task can take hours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
+from prefect import Flow
+from pydantic_core import to_jsonable_python
+
+from schemas.outside.display import plain_line
 from tasks.driver.signals import repeating, stop, terminated_in_time
 
 if TYPE_CHECKING:
@@ -20,8 +24,31 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
     from prefect.context import FlowRunContext
 
-
+P = ParamSpec("P")
+R = TypeVar("R")
 CANCELLED_MESSAGE = "Cancelled together with its night."
+
+
+class _PlainFlow(Flow[P, R]):
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {name: _as_json(value) for name, value in parameters.items()}
+
+
+def _as_json(value: object) -> Any:
+    """Return a value as JSON. If that is impossible, return its type, as Prefect does."""
+    try:
+        return to_jsonable_python(value)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+
+
+def plain_flow(**options: Any) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Return a decorator like Prefect's `flow`, with its options. Parameters are not validated.
+
+    Prefect encodes a flow's parameters with FastAPI, whose import takes 0.1 s of CPU time. Flows of
+    this decorator encode them with Pydantic.
+    """
+    return lambda function: _PlainFlow(function, validate_parameters=False, **options)
 
 
 def cancel_what_it_began(flow: Any, flow_run: Any, state: Any) -> None:
@@ -154,3 +181,18 @@ def numbered(flow: Any, number: int) -> Iterator[None]:
     keys: dict[str, int | str] = {key: number - 1} if number else {}
     with parent.model_copy(update={"task_run_dynamic_keys": keys}):
         yield
+
+
+def completed_as(name: str, reason: str, result: R) -> R:
+    """Return the result of a flow as a completed state, which Prefect's UI shows by its name.
+
+    Prefect gives the caller of the flow the result alone.
+
+    Args:
+        name: name of the state.
+        reason: reason for the name, which the UI shows as well.
+        result: result of the flow.
+    """
+    from prefect.states import Completed
+
+    return cast(R, Completed(name=name, message=plain_line(reason, 1000), data=result))

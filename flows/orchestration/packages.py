@@ -63,6 +63,7 @@ def import_modules(names: tuple[str, ...]) -> None:
         for name in names:
             import_module(name)
     finally:
+        gc.freeze()
         gc.enable()
 
 

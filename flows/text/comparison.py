@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.text.records import markdown_table, published_records
+from flows.text.records import markdown_table, print_rows, published_records
 from flows.text.result_table import distinct_names
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
@@ -201,8 +201,6 @@ def _drift_cell(row: Row) -> str:
 
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
-    from flows.text.results import print_rows
-
     heads = ("rubric", "raters", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
     fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [

@@ -9,7 +9,7 @@ from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_
 from flows.night.preflight.dry_run import Estimate, estimate
 from flows.night.preflight.earlier_usage import Origin
 from flows.night.spending import require_prices
-from flows.text.results import print_rows
+from flows.text.records import print_rows
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
 from tasks.planning.plan import plan_night

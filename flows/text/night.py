@@ -1,11 +1,16 @@
-"""`parley report`: a night, its results, and its reused and paid work."""
+"""A night, its results, and its reused and paid work: at its end, and for `parley report`."""
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.text.results import print_result_rows
+from flows.text.comparison import event_text
+from flows.text.results import compared_rows, print_result_rows
 from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
@@ -16,6 +21,94 @@ from tasks.planning.reporting.publishing import released_because
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+
+if TYPE_CHECKING:
+    from tasks.planning.reporting.report import RunReport
+
+
+def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
+    """Print each run's work, the result table, and the path of the warehouse."""
+    for report in reports:
+        if report.run_id:
+            print(_summary(report))
+        if audited := audit_line(report.audit):
+            print(f"  {audited}")
+        if report.work:
+            for line in work_lines(report.work):
+                print(f"  {line}")
+    published = [report.run_id for report in reports if report.is_published]
+    print_result_rows(home, published)
+    _print_events(compared_rows(home, published))
+    if home.warehouse.exists():
+        print(f"Warehouse: {home.warehouse}")
+    if next_steps:
+        print("Next:")
+        for command in _next_commands(reports):
+            print(f"  {command}")
+
+
+def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        if row["event"]:
+            pair = f"{row['setting']} · {row['model']} against its {row['against']}"
+            print(plain_line(f"{pair}, {event_text(row)}", 500))
+
+
+WARN_FROM_SHARE = 0.05
+"""Minimum share of empty answers for which the summary of a run contains a warning."""
+
+
+def _summary(report: "RunReport") -> str:
+    n_paid = report.work.n_paid if report.work else 0
+    parts = [
+        f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model"
+        " calls"
+    ]
+    parts += [f"{n} {name}" for n, name in _counts(report) if n]
+    if record := report.record:
+        if record.n_empty >= WARN_FROM_SHARE * report.n_answers > 0:
+            share = record.n_empty / report.n_answers
+            parts.append(f"WARNING: {share:.0%} of the answers are empty")
+        parts += [
+            f"requests to the {role}'s endpoint adapted: {changes}"
+            for role, changes in record.adapted
+        ]
+        if record.n_tampered:
+            parts.append(
+                f"{record.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"
+            )
+    return ", ".join(parts) + f" (run {report.run_id[:12]})"
+
+
+def _counts(report: "RunReport") -> Iterator[tuple[int, str]]:
+    record = report.record
+    yield report.pending, "pending"
+    if record:
+        yield record.n_infra, "infra"
+        yield record.n_unscored, "unscored"
+    yield report.n_drift_calls, "requests to measure judge drift"
+    yield report.n_quarantined, "data rows in quarantine"
+    if record:
+        yield record.n_truncated, "answers cut off at max_tokens"
+        yield record.n_refused, "refused"
+        yield record.n_empty, "empty answers"
+        yield record.n_cut_off, "of them cut off while thinking"
+        yield record.n_unreadable, "answers without a readable program"
+
+
+def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
+    first = next(
+        (report for report in reports if report.run_id and report.status != "failed"), None
+    )
+    run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
+    parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
+    return (
+        f'{parley} show "$({parley} list episodes --run {run} --first)"',
+        f'{parley} sql "SELECT model, turn, instruction_id, outcome FROM test_verdicts"',
+        f"{parley} run {shlex.quote(setting)} --dataset-version sample --model"
+        " openai:MODEL@http://127.0.0.1:8000/v1",
+    )
+
 
 _STOPPED = ("withheld", "incomplete")
 """Statuses of runs for which a reason is recorded."""

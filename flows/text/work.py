@@ -178,7 +178,7 @@ def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bo
     elif not differences:
         print(f"{title}: no field differs.")
     else:
-        from flows.text.results import print_rows
+        from flows.text.records import print_rows
 
         print(f"{title}:")
         rows = [

@@ -230,15 +230,14 @@ def machine_name() -> str:
     return f"{platform.machine()} {model or platform.processor() or 'unknown processor'}"
 
 
-def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
-    """Return the smallest sufficient power of two by which to multiply the limit.
+def needed_factor(slowest_cpu_s: float) -> int:
+    """Return the smallest sufficient power of two by which to multiply the default limit.
 
     Args:
         slowest_cpu_s: CPU seconds of the slowest reference, 0 and up.
-        limit_s: default limit of CPU seconds.
     """
     factor = 1
-    while slowest_cpu_s * _ROOM > limit_s * factor:
+    while slowest_cpu_s * _ROOM > Limits().cpu_s * factor:
         factor *= 2
     return factor
 

@@ -86,11 +86,14 @@ def as_failing(edit: Edit) -> Edit:
     return replace(edit, start=edit.span[0], end=edit.span[1], replacement=_FAILURE)
 
 
-def line_with(text: str, edit: Edit, longest: int = 300) -> str:
+_LONGEST_LINE = 300
+
+
+def line_with(text: str, edit: Edit) -> str:
     """Return the line of the altered text that contains the edit."""
     before = text.encode("utf-8", "surrogatepass")[: edit.start].decode("utf-8", "surrogatepass")
     lines = edited(text, [edit]).split("\n")
-    return lines[before.count("\n")].strip()[:longest]
+    return lines[before.count("\n")].strip()[:_LONGEST_LINE]
 
 
 def in_turn(units: Sequence[Sequence[Altered]], most: int) -> list[list[Altered]]:

@@ -3,8 +3,9 @@
 The backends `bubblewrap` and `none` run their commands through it.
 """
 
+import math
 import os
-import selectors
+import select
 import signal
 import subprocess
 import time
@@ -252,36 +253,34 @@ def follow(
         SandboxUnavailable: the process does not die.
     """
     overran = exited = False
-    with selectors.DefaultSelector() as selector:
-        selector.register(ended, selectors.EVENT_READ, None)
-        for descriptor, reader in readers.items():
-            selector.register(descriptor, selectors.EVENT_READ, reader)
-        while selector.get_map():
-            left_s = max(0.0, deadline - time.monotonic())
-            events = selector.select(left_s if is_over is None else min(left_s, _POLL_S))
-            for key, _ in events:
-                if key.data is None:
-                    selector.unregister(ended)
-                    exited, deadline = True, time.monotonic() + _DRAIN_S
-                    kill()
-                    continue
-                data = os.read(key.fd, _CHUNK)
-                if data:
-                    key.data(data)
-                else:
-                    selector.unregister(key.fd)
-            if is_over is not None and not (exited or overran) and is_over():
-                deadline = time.monotonic()
-            if time.monotonic() < deadline:
+    waiting = select.poll()
+    for descriptor in (ended, *readers):
+        waiting.register(descriptor, select.POLLIN)
+    under_way = {ended, *readers}
+    while under_way:
+        left_s = max(0.0, deadline - time.monotonic())
+        pause_s = left_s if is_over is None else min(left_s, _POLL_S)
+        for descriptor, _ in waiting.poll(math.ceil(1000 * pause_s)):
+            if descriptor == ended:
+                exited, deadline = True, time.monotonic() + _DRAIN_S
+                kill()
+            elif data := os.read(descriptor, _CHUNK):
+                readers[descriptor](data)
                 continue
-            if exited:  # A process outside Parley's reach holds a stream open.
-                break
-            if overran:
-                raise SandboxUnavailable(
-                    f"a sandboxed program did not die within {_GRACE_S:g} s of being killed"
-                )
-            overran, deadline = True, time.monotonic() + _GRACE_S
-            kill()
+            waiting.unregister(descriptor)
+            under_way.remove(descriptor)
+        if is_over is not None and not (exited or overran) and is_over():
+            deadline = time.monotonic()
+        if time.monotonic() < deadline:
+            continue
+        if exited:  # A process outside Parley's reach holds a stream open.
+            break
+        if overran:
+            raise SandboxUnavailable(
+                f"a sandboxed program did not die within {_GRACE_S:g} s of being killed"
+            )
+        overran, deadline = True, time.monotonic() + _GRACE_S
+        kill()
     return overran
 
 

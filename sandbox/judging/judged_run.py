@@ -97,8 +97,10 @@ def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> Pro
         for n, unit in enumerate(tests.units)
     )
     _, not_compiled = records.get("compile", ("", None))
-    compile_error = None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL)
-    return of_cases(ran, cases).model_copy(update={"compile_error": compile_error})
+    if not_compiled is not None:
+        error = harmless(not_compiled, LONGEST_CASE_DETAIL)
+        ran = ran.model_copy(update={"compile_error": error})
+    return of_cases(ran, cases)
 
 
 def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerdict:

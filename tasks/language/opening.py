@@ -159,7 +159,7 @@ async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None 
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(replace(access, policy=CHECK), environ=environ)
+    model = OpenAIModel(replace(access, policy=CHECK))
     try:
         listed = await _listed_models(model)
         if listed is not None and not any(
@@ -239,9 +239,7 @@ def _rows(data: bytes) -> Sequence[Mapping[str, Any]]:
         return []
 
 
-async def listed_models(
-    endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
-) -> tuple[str, ...]:
+async def listed_models(endpoint: ModelEndpoint) -> tuple[str, ...]:
     """Return the names of the models that an endpoint lists.
 
     Raises:
@@ -249,7 +247,7 @@ async def listed_models(
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
     identity = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK), environ=environ)
+    model = OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK))
     try:
         listed = await _listed_models(model)
     finally:

@@ -49,6 +49,9 @@ class CallsInFlight(Generic[T]):
         self._tasks: dict[str, asyncio.Task[Mapping[str, T]]] = {}
         self._is_over = False
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._tasks
+
     async def find(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `ask()`, which equal calls in flight share. See `find_all`."""
 
@@ -57,25 +60,29 @@ class CallsInFlight(Generic[T]):
 
         return (await self.find_all((key,), ask_one))[key]
 
-    async def find_all(
+    def find_all(
         self, keys: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]]
-    ) -> Mapping[str, T]:
+    ) -> Awaitable[Mapping[str, T]]:
         """Return the results of calls in flight and of one new call, by key. Raises their errors.
 
-        If a caller is cancelled, the call continues.
+        The new call begins before this function returns. If a caller is cancelled, it continues.
 
         Args:
             keys: different keys.
             ask: sends one call for the keys that are not in flight, and returns their results.
         """
         if self._is_over:
-            await asyncio.Event().wait()
+            return _never()
         if new := [key for key in keys if key not in self._tasks]:
             task = asyncio.create_task(self._ask(new, ask))
             task.add_done_callback(_retrieve_fault)
             self._tasks |= dict.fromkeys(new, task)
-        tasks = [(key, self._tasks[key]) for key in keys]
-        return {key: (await asyncio.shield(task))[key] for key, task in tasks}
+        return self._results({key: self._tasks[key] for key in keys})
+
+    async def _results(self, tasks: "Mapping[str, asyncio.Task[Mapping[str, T]]]") -> dict[str, T]:
+        if tasks:  # All end, even after a fault of one: they are paid.
+            await asyncio.wait(set(tasks.values()))
+        return {key: task.result()[key] for key, task in tasks.items()}
 
     async def _ask(
         self, keys: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]]
@@ -217,6 +224,11 @@ def read_calls(folder: Path, form: Form[T]) -> Mapping[str, T]:
 
 def _is_abandoned(path: Path) -> bool:
     return time.time() - path.stat().st_mtime > _ABANDONED_S and not is_being_written(path)
+
+
+async def _never() -> Any:
+    """Wait until the caller is cancelled."""
+    await asyncio.Event().wait()
 
 
 def _retrieve_fault(task: "asyncio.Task[Any]") -> None:

@@ -23,7 +23,7 @@ from schemas.errors import ModelUnavailable
 from schemas.lake.tables import TABLES
 from tasks.language.embedding import TEXTS_A_REQUEST, Embedder
 from tasks.storage.journaling.segments import Form
-from tasks.storage.paid_calls import Calls
+from tasks.storage.paid_calls import Calls, CallsInFlight
 from tasks.storage.parquet_store import Lake, listing_again
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ class Vectors:
     def __init__(self, lake: Lake, embedder: Embedder) -> None:
         self._lake, self._embedder = lake, embedder
         self._name = embedder.identity.digest
-        self.n_asked = 0
-        """Number of texts sent to the embedder."""
         self._cached: dict[str, Vector] = {}
         """Vectors read from the lake."""
         self._calls = Calls(
@@ -63,7 +61,7 @@ class Vectors:
         """All vectors in memory: from the lake, from this process, and from other processes."""
         self._refused = set[str]()
         """Digests of texts for which the embedder returned no vector. They are not sent again."""
-        self._in_flight: dict[str, asyncio.Task[dict[str, Vector]]] = {}
+        self._in_flight: CallsInFlight[Vector | None] = CallsInFlight()
         self._part_of: dict[str, Path] = {}
         self._read_parts: set[Path] = set()
         self._dim: int | None = None
@@ -78,66 +76,49 @@ class Vectors:
         digests = {text_digest(text): text for text in texts if text.strip()}
         wanted = {digest: text for digest, text in digests.items() if digest not in self._refused}
         vectors = self._stored(wanted)
-        self._begin(
-            {
-                digest: text
-                for digest, text in wanted.items()
-                if digest not in vectors and digest not in self._in_flight
-            }
-        )
-        awaited = dict.fromkeys(
-            self._in_flight[digest] for digest in wanted if digest in self._in_flight
-        )
+        missing = [digest for digest in wanted if digest not in vectors]
+        gate, faults = asyncio.Semaphore(_REQUESTS_AT_ONCE), list[Exception]()
+
+        async def ask(some: Sequence[str]) -> "Mapping[str, Vector | None]":
+            async with gate:
+                if faults:  # After a fault, no further request is sent.
+                    raise faults[0]
+                try:
+                    return await self._ask({digest: wanted[digest] for digest in some})
+                except Exception as fault:
+                    faults.append(fault)
+                    raise
+
         # All are awaited, even after a fault: requests in flight are paid, so their answers are
         # stored.
-        for new in await asyncio.gather(*map(asyncio.shield, awaited), return_exceptions=True):
+        for new in await asyncio.gather(
+            *(self._in_flight.find_all(some, ask) for some in self._groups(missing)),
+            return_exceptions=True,
+        ):
             if isinstance(new, BaseException):
                 raise new
-            vectors |= {digest: vector for digest, vector in new.items() if digest in wanted}
+            vectors |= {digest: vector for digest, vector in new.items() if vector is not None}
         return {text: vectors[digest] for digest, text in wanted.items() if digest in vectors}
 
-    def _begin(self, missing: Mapping[str, str]) -> None:
-        """Start requests for the texts, some at a time. After a fault, send no further request."""
-        texts = list(missing.items())
-        tasks: list[asyncio.Task[dict[str, Vector]]] = []
-        faults: list[Exception] = []
-        self.n_asked += len(texts)
-        for start in range(0, len(texts), TEXTS_A_REQUEST):
-            some = dict(texts[start : start + TEXTS_A_REQUEST])
-            before = tasks[-_REQUESTS_AT_ONCE] if len(tasks) >= _REQUESTS_AT_ONCE else None
-            tasks.append(asyncio.get_running_loop().create_task(self._ask(some, before, faults)))
-            self._in_flight |= dict.fromkeys(some, tasks[-1])
+    def _groups(self, digests: Sequence[str]) -> list[list[str]]:
+        """Group texts by request. Texts that are in flight need none, and are in the last group."""
+        in_flight = [digest for digest in digests if digest in self._in_flight]
+        new = [digest for digest in digests if digest not in self._in_flight]
+        starts = range(0, len(new), TEXTS_A_REQUEST)
+        return [*(new[start : start + TEXTS_A_REQUEST] for start in starts), in_flight]
 
-    async def _ask(
-        self,
-        texts: Mapping[str, str],
-        before: "asyncio.Task[dict[str, Vector]] | None",
-        faults: list[Exception],
-    ) -> "dict[str, Vector]":
-        try:
-            if before is not None:
-                await asyncio.wait((before,))
-            if faults:
-                raise faults[0]
-            vectors = await self._embedder.embed(tuple(texts.values()))
-            new = {
-                digest: vector
-                for digest, vector in zip(texts, vectors, strict=True)
-                if vector is not None
-            }
-            self._refused |= texts.keys() - new.keys()
-            self._check_length(new)
-            if new:
-                self._calls.put(new)
-            if len(self._calls.own) >= TEXTS_A_PART:
-                self.keep()
-            return new
-        except Exception as fault:
-            faults.append(fault)
-            raise
-        finally:
-            for digest in texts:
-                del self._in_flight[digest]
+    async def _ask(self, texts: Mapping[str, str]) -> "dict[str, Vector | None]":
+        """Request vectors by digest, and store them. None for a text that is refused."""
+        answers = await self._embedder.embed(tuple(texts.values()))
+        vectors = dict(zip(texts, answers, strict=True))
+        new = {digest: vector for digest, vector in vectors.items() if vector is not None}
+        self._refused |= vectors.keys() - new.keys()
+        self._check_length(new)
+        if new:
+            self._calls.put(new)
+        if len(self._calls.own) >= TEXTS_A_PART:
+            self.keep()
+        return vectors
 
     def keep(self) -> None:
         """Write this process's answers to a part.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.episode import Episode, Score, StopReason
-from schemas.lake.records import RunEpisode
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.lake.rows import PackedRows
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
@@ -22,13 +22,15 @@ from tasks.driver import stage as driver_stage
 from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
-from tasks.planning.participants import choice
+from tasks.planning.participants import access
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.reporting.report import RunReport, with_counts, withheld_because
+from tasks.planning.reporting.report import with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score, verdict_rows
+from tasks.score import score
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tests.fixtures.model_server import ModelServer
+from tests.tasks.planning.test_why_rerun import record
 from tests.tasks.staged_plan import stage
 
 METRICS_OF_EACH_TURN = 4
@@ -71,20 +73,14 @@ class PlayedNight:
         """Why the run must not be published at a limit of 1% of faulty episodes; None where it may
         be.
         """
-        return withheld_because(self.report, 0.01, ())
+        counts, n_faulty = self.counted
+        return withheld_because(counts, n_faulty, 0.01, ())
 
     @property
-    def report(self) -> RunReport:
-        """The run's report with its counts."""
-        plan = self.plan
-        blank = RunReport(
-            run_id=plan.run_id,
-            title=plan.request.title,
-            setting=plan.spec.full_setting,
-            model=plan.spec.label,
-            status="finished",
-        )
-        return with_counts(blank, len(plan.members), self.episodes, self.scores)
+    def counted(self) -> tuple[RunRecord, int]:
+        """A record with the run's counts, and its number of faulty episodes."""
+        blank, n_wanted = record(self.plan.spec), len(self.plan.members)
+        return with_counts(blank, n_wanted, self.episodes, self.scores)[:2]
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,9 @@ class Night:
         done = run_stage(ConverseStage(plan, context, self.client))
         episodes = plan.episodes.packed(plan.members.ids)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
-        verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+        verdicts = PackedRows[TestVerdict].of_tables(
+            "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
+        )
         scores = score(plan, episodes, verdicts)
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
@@ -173,7 +171,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     """Few and short pauses between tries and attempts: nothing else of how endpoints are called
     changes.
     """
-    monkeypatch.setattr(choice, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
+    monkeypatch.setattr(access, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 
 

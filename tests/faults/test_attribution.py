@@ -154,7 +154,7 @@ def test_a_cut_answer_is_judged_as_it_is_and_counted(night: Night, reply: Reply)
     assert episode.answer(1) == TRUNCATED.content
     assert [s.finish_reason for s in episode.steps][1] == reply.finish_reason
     assert {v.outcome for v in played.verdicts if v.turn == 1} == {Outcome.FAILED}
-    assert played.report.n_truncated == (reply.finish_reason == "length")
+    assert played.counted[0].n_truncated == (reply.finish_reason == "length")
     assert played.withheld_because is None
     assert_nothing_is_dropped_or_made_zero(played)
 

@@ -16,8 +16,8 @@ from flows.cli.commands.evaluation import exit_code
 from flows.cli.exports.exporting import export_recording
 from flows.night.reporting.run_record import record_night
 from flows.orchestration import artifacts
-from flows.text.night import show_night
-from flows.text.results import print_results, result_markdown
+from flows.text.night import print_results, show_night
+from flows.text.results import result_markdown
 from flows.text.transcript import transcript_text
 from flows.text.work import work_markdown
 from schemas.errors import ConfigError

@@ -342,7 +342,7 @@ def _environments(build_name: str, out: Path) -> list[str]:
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:
     from flows.night.invocation import run_build
-    from flows.night.reporting.progress import board_for_terminal
+    from flows.night.reporting.live_lines import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     try:
@@ -363,7 +363,7 @@ def _print(report: "BuildReport", json_output: bool) -> None:
     if json_output:
         print(report.model_dump_json())
         return
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     columns = ("role", "model", "estimated calls", "called now", "reused")
     rows = [

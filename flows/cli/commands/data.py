@@ -175,7 +175,7 @@ def _scales(benchmark: str) -> "Scales | None":
 
 def _print_quarantine(quarantined: Sequence["QuarantinedRow"]) -> None:
     if quarantined:
-        from flows.text.results import print_rows
+        from flows.text.records import print_rows
 
         rows = [(q.source_file, q.source_line, q.reason, q.detail) for q in quarantined[:20]]
         print_rows("Quarantine (first 20 rows)", ("file", "line", "reason", "detail"), rows)

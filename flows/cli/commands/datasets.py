@@ -39,7 +39,7 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     from flows.text.datasets import COLUMNS, dataset_record, dataset_row
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
     from tasks.datasets.catalogue import all_datasets
 
     home = find_home()
@@ -91,7 +91,7 @@ def show(
 
 def _print_routes(datasets: "Sequence[PublicDataset]", home: "Home", json_output: bool) -> None:
     from flows.text.datasets import ROUTE_COLUMNS, routes_of, summary_lines, table_rows
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     by_dataset = {dataset.full_name: routes_of(dataset, home) for dataset in datasets}
     if json_output:

@@ -92,9 +92,9 @@ def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, objec
         "reason": report.reason,
         "episodes": report.episodes,
         "owed": report.pending,
-        "model_calls": report.model_calls,
-        "n_infra": report.n_infra,
-        "n_unscored": report.n_unscored,
+        "model_calls": report.work.model_calls if report.work else 0,
+        "n_infra": report.record.n_infra if report.record else 0,
+        "n_unscored": report.record.n_unscored if report.record else 0,
         "n_audited": report.audit.n_audited,
         "n_forged": report.audit.n_forged,
         "n_suspected": report.audit.n_suspected,
@@ -182,7 +182,7 @@ def evaluate(
         show_dry_run(home, requests, budget, json_output=json_output)
         return
     from flows.night.invocation import run_night
-    from flows.night.reporting.progress import board_for_terminal
+    from flows.night.reporting.live_lines import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     with board.live():
@@ -197,7 +197,8 @@ def evaluate(
             runs_at_once=runs_at_once,
             telemetry=telemetry,
         )
-    from flows.text.results import json_results, print_results
+    from flows.text.night import print_results
+    from flows.text.results import json_results
 
     if json_output:
         results = json_results(

@@ -120,7 +120,7 @@ def checkpoints(config: ConfigFile = Path("nightly.yaml"), json_output: JsonRows
     if json_output:
         print(json.dumps(rows))
         return
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     judged = ("judge calls",) if any(row["judge_calls"] for row in rows) else ()
     hourly = (

@@ -96,7 +96,7 @@ def sql(
     if as_csv:
         print_csv(columns, rows)
         return
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     print_rows("", columns, rows, pager=True, unfolded=True)
     print(f"{len(rows)} rows")
@@ -147,7 +147,7 @@ def list_things(
     elif json_output:
         print(json.dumps(as_records(columns, rows), default=str))
     else:
-        from flows.text.results import print_rows
+        from flows.text.records import print_rows
 
         for title, heads, cells in printed_tables(kind, columns, rows):
             print_rows(title, heads, cells)

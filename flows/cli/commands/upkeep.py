@@ -212,7 +212,7 @@ def doctor(
     if json_output:
         print(json.dumps([asdict(f) for f in findings]))
     else:
-        from flows.text.results import print_rows
+        from flows.text.records import print_rows
 
         marks = {True: "ok", False: "MISSING", None: "optional, missing"}
         print_rows(
@@ -286,7 +286,7 @@ def print_profile(
 
 
 def _print(report: "EndpointReport") -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     profile = report.profile
     thoughts = "yes, hidden" if report.thinks else "no"

@@ -1,11 +1,12 @@
 """Live progress on a terminal: one line per run, with bar, rates, cost and time left."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from flows.night.reporting.progress import Board, Line, duration_text
+from flows.night.reporting.progress import Board, Line, LineBoard, duration_text
 from schemas.outside.display import plain_line
 
 if TYPE_CHECKING:
@@ -148,3 +149,12 @@ def _facts(line: Line, now: float) -> list[Part]:
         )
     )
     return facts
+
+
+def board_for_terminal(*, quiet: bool = False) -> Board:
+    """Return a live board on a terminal, plain lines elsewhere, and no output if quiet."""
+    if quiet:
+        return Board()
+    if not sys.stderr.isatty():
+        return LineBoard()
+    return LiveBoard()

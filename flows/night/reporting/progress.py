@@ -331,14 +331,3 @@ class LineBoard(Board):
         """Refresh lines during the block. Otherwise a change would wait for the next report."""
         with self.looking(self._every_s / 10):
             yield
-
-
-def board_for_terminal(*, quiet: bool = False) -> Board:
-    """Return a live board on a terminal, plain lines elsewhere, and no output if quiet."""
-    if quiet:
-        return Board()
-    if not sys.stderr.isatty():
-        return LineBoard()
-    from flows.night.reporting.live_lines import LiveBoard
-
-    return LiveBoard()

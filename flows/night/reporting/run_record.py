@@ -1,19 +1,16 @@
 """Records of an invocation: each run's row and report, and the rows of the night."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode, Score
-from schemas.errors import ParleyError
-from schemas.lake.records import NightRecord, RunRecord, RunStatus, utc_now
+from schemas.lake.records import NightRecord, RunRecord, utc_now
 from schemas.lake.rows import PackedRows
 from schemas.night.budget import CapSpent
 from schemas.night.cost import sum_usd
-from schemas.night.decision import Decision
 from schemas.night.work import FailedRun, RequestCounts, RunWork, StageTime
 from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked
@@ -38,12 +35,11 @@ from tasks.planning.reporting.account import (
 from tasks.planning.reporting.report import (
     RunReport,
     forged_because,
-    shared_fields,
+    run_report,
     with_counts,
     withheld_because,
     works,
 )
-from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum, read_sends, remove_sends
@@ -75,11 +71,6 @@ class Work:
     audited: AuditDone = field(default_factory=AuditDone)
     judged: Judged = field(default_factory=Judged)
     scores: Sequence[Score] = ()
-    decisions: tuple[Decision, ...] = ()
-    """Early decisions of the run's comparison, one row per metric.
-
-    The tuple is empty if all requests were sent.
-    """
     checked: Checked | None = None
     """Results of the quality checks. None if the run ended before its last check."""
     spent: Sum = field(default_factory=Sum)
@@ -140,11 +131,16 @@ def find_work(plan: RunPlan, night_id: str, started_at: str) -> Work:
 def begin_run(plan: RunPlan, night_id: str, started_at: str) -> Work:
     """Count finished work, record that the run is active, and record its models."""
     work = find_work(plan, night_id, started_at)
-    report = _report(plan, work, "incomplete", None)
-    unknown = work.account.model_copy(update={"requests": None})
     work.is_recorded = work.is_begun = True
-    _write(plan, work, report.model_copy(update={"work": unknown}))
+    unknown = work.account.model_copy(update={"requests": None})
+    _write(plan, _record(plan, work).model_copy(update={"work": unknown}))
     return work
+
+
+_CAUSES: Mapping[Ending, str] = {
+    "incomplete": "stopped at the budget",
+    "failed": "stopped by an error",
+}
 
 
 def close_run(plan: RunPlan, work: Work, ending: Ending, reason: str | None = None) -> RunReport:
@@ -157,99 +153,102 @@ def close_run(plan: RunPlan, work: Work, ending: Ending, reason: str | None = No
     Args:
         reason: The cap and the amount spent, or the error.
     """
-    report = _report(plan, work, ending, reason)
+    record, facts = _record(plan, work), dict[str, object]()
+    if ending == "finished":
+        record, facts = _with_results(plan, work, record)
+    elif reason:
+        cause = _CAUSES[ending] if work.is_begun else "not started"
+        record = record.model_copy(update={"withheld_reason": f"{cause}: {reason}"})
+    done = _account(plan, work, ending if ending == "failed" else record.status)
+    record = record.model_copy(
+        update={"work": done, "model_calls": done.model_calls, "finished_at": utc_now()}
+    )
     if work.is_recorded or work.before is None:
-        _write(plan, work, report)
+        _write(plan, record)
         # The record contains the request counts.
         remove_sends(plan.home.sends(plan.run_id))
-    return report
+    report = run_report(plan, done.status, record.withheld_reason, done, record)
+    return report.model_copy(update=facts)
 
 
-def failed_report(
-    request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str
-) -> RunReport:
-    """Return the report of a run that an error stopped.
+def _record(plan: RunPlan, work: Work) -> RunRecord:
+    """Return the record of a run that has no results."""
+    spec, before, subsample = plan.spec, work.before, plan.request.benchmark.subsample
+    return RunRecord(
+        run_id=plan.run_id,
+        night_id=work.night_id,
+        benchmark=spec.benchmark,
+        model=spec.label,
+        setting=spec.full_setting,
+        dataset_version=spec.dataset_version,
+        revision=spec.subject.revision,
+        spec_json=canonical_json(spec),
+        sandbox=spec.sandbox,
+        isolated=plan.isolated,
+        samples=spec.samples,
+        seed=spec.seed,
+        status="incomplete",
+        started_at=work.started_at,
+        finished_at=utc_now(),
+        n_episodes=0,
+        n_owed=len(plan.pending()),
+        n_infra=0,
+        n_unscored=0,
+        n_truncated=0,
+        n_tampered=work.n_tampered,
+        n_unreadable=work.n_unreadable,
+        batched=tuple(sorted({*batched_roles(plan.models), *(before.batched if before else ())})),
+        profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
+        endpoints=endpoint_facts(plan),
+        samplings=sampling_rows(plan.benchmark.setting(spec.setting).roles_of_models(spec)),
+        model_calls=0,
+        parley_version=parley_version(),
+        state=_sealed(dict(before.state) if before else {}, work),
+        task_share=plan.task_share,
+        subsample_seed=None if plan.task_share is None or subsample is None else subsample.seed,
+    )
 
-    Args:
-        plan: Plan of the run. None if it could not be planned.
+
+def _sealed(state: Mapping[str, str], work: Work) -> tuple[tuple[str, str], ...]:
+    """Return a run's state, with digests of the files that were checked."""
+    return tuple({**state, **(work.checked.seal if work.checked else {})}.items())
+
+
+def _with_results(
+    plan: RunPlan, work: Work, record: RunRecord
+) -> tuple[RunRecord, dict[str, object]]:
+    """Add the results to a run's record, and decide whether the run is withheld.
+
+    Returns:
+        The record, and the fields of the run's report that only this invocation knows.
     """
-    report = RunReport(
-        run_id=plan.run_id if plan else "",
-        title=request.title,
-        setting=request.benchmark.name,
-        model=request.model.spec,
-        status="failed",
-        reason=reason,
-    )
-    # If the lake cannot be read, the report has no counts.
-    with suppress(ParleyError):
-        if plan is not None:
-            record = plan.record()
-            work = record.work if record and record.night_id == night_id else None
-            done = work if work and work.status == "failed" else None
-            update = {
-                **_outline(plan),
-                "work": done,
-                "model_calls": done.model_calls if done else 0,
-            }
-            return report.model_copy(update=update)
-    return report
-
-
-def _outline(plan: RunPlan) -> dict[str, object]:
-    """Return the fields of a report that do not depend on an invocation."""
-    n_pending = len(plan.pending())
-    return {
-        "run_id": plan.run_id,
-        "title": plan.request.title,
-        "setting": plan.spec.full_setting,
-        "model": plan.spec.label,
-        "episodes": len(plan.members) - n_pending,
-        "pending": n_pending,
-        "n_quarantined": len(plan.staged.quarantined),
-    }
-
-
-def _report(plan: RunPlan, work: Work, ending: Ending, reason: str | None) -> RunReport:
-    causes = {"incomplete": "stopped at the budget", "failed": "stopped by an error"}
-    cause = causes.get(ending, "") if work.is_begun else "not started"
-    report = RunReport.model_validate(
-        _outline(plan)
-        | {
-            "status": ending,
-            "reason": f"{cause}: {reason}" if reason else None,
-            "n_tampered": work.n_tampered,
-            "n_unreadable": work.n_unreadable,
-        }
-    )
-    if ending == "finished":
-        report = _finished_report(plan, work, report)
-    done = _account(plan, work, report.status)
-    return report.model_copy(update={"work": done, "model_calls": done.model_calls})
-
-
-def _finished_report(plan: RunPlan, work: Work, report: RunReport) -> RunReport:
-    """Add the results to the report of a run, and decide whether it is withheld."""
     n_wanted = len(plan.members) if work.is_whole else len(work.episodes)
-    report = with_counts(report, n_wanted, work.episodes, work.scores)
+    record, n_faulty, n_answers = with_counts(record, n_wanted, work.episodes, work.scores)
     stages = (work.conversed, work.executed, work.judged)
     faulty = next((stage for stage in stages if stage.error), StageResult())
     reason = withheld_because(
-        report,
+        record,
+        n_faulty,
         plan.request.max_fault_share,
         work.checked.failures if work.checked else (),
         faulty.error,
         is_permanent=faulty.is_permanent and faulty is not work.executed,
     ) or forged_because(work.audited.counts, plan.request.max_forged_share)
-    return report.model_copy(
-        update={
-            "status": "withheld" if reason else "finished",
-            "reason": reason,
-            "n_drift_calls": work.n_drift_calls,
-            "audit": work.audited.counts,
-            "docs_path": work.checked.docs_path if work.checked else None,
-        }
-    )
+    state = plan.state()
+    results = {
+        "status": "withheld" if reason else "finished",
+        "withheld_reason": reason,
+        "docs_path": work.checked.docs_path if work.checked else None,
+        "state_digest": None if reason else content_id(state),
+        "state": _sealed(state, work),
+    }
+    facts: dict[str, object] = {
+        "episodes": len(work.episodes),
+        "n_drift_calls": work.n_drift_calls,
+        "audit": work.audited.counts,
+        "n_answers": n_answers,
+    }
+    return record.model_copy(update=results), facts
 
 
 def _account(plan: RunPlan, work: Work, status: str) -> RunWork:
@@ -302,45 +301,10 @@ def _spent(plan: RunPlan, work: Work, done: RunWork) -> RunWork:
     )
 
 
-def _write(plan: RunPlan, work: Work, report: RunReport) -> None:
+def _write(plan: RunPlan, record: RunRecord) -> None:
     """Write the run's record and its models."""
     keep_models(plan.lake, plan.models)
-    spec, before, checked = plan.spec, work.before, work.checked
-    # A report can have states that a run record cannot have.
-    status: RunStatus = "incomplete" if report.status == "failed" else report.status  # type: ignore[assignment]
-    subsample = plan.request.benchmark.subsample
-    state = plan.state() if status != "incomplete" else dict(before.state) if before else {}
-    row = RunRecord(
-        night_id=work.night_id,
-        benchmark=spec.benchmark,
-        dataset_version=spec.dataset_version,
-        revision=spec.subject.revision,
-        spec_json=canonical_json(spec),
-        sandbox=spec.sandbox,
-        isolated=plan.isolated,
-        samples=spec.samples,
-        seed=spec.seed,
-        status=status,
-        withheld_reason=report.reason,
-        started_at=work.started_at,
-        finished_at=utc_now(),
-        n_owed=report.pending,
-        batched=tuple(sorted({*batched_roles(plan.models), *(before.batched if before else ())})),
-        profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
-        endpoints=endpoint_facts(plan),
-        samplings=sampling_rows(plan.benchmark.setting(spec.setting).roles_of_models(spec)),
-        state_digest=content_id(state) if status == "finished" else None,
-        parley_version=parley_version(),
-        task_share=plan.task_share,
-        subsample_seed=None if plan.task_share is None or subsample is None else subsample.seed,
-        state=tuple({**state, **(checked.seal if checked else {})}.items()),
-        **shared_fields(report),
-    )
-    plan.lake.write_part("runs", [row], "0", **plan.keys)
-
-
-_NAMES = {"run_id", "title", "setting", "model"}
-"""Fields that both `RunReport` and `FailedRun` have."""
+    plan.lake.write_part("runs", [record], "0", **plan.keys)
 
 
 def record_night(
@@ -373,7 +337,12 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
     for report in reports:
         if report.status == "failed":
             yield FailedRun(
-                night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES)
+                night_id=night_id,
+                run_id=report.run_id,
+                title=report.title,
+                setting=report.setting,
+                model=report.model,
+                reason=report.reason or "",
             )
 
 

@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
@@ -97,7 +98,7 @@ class ZygoteSandbox:
         check_python(self)
 
     def fingerprint(self) -> str:
-        version = bwrap_version(bwrap_path(self._bwrap_option))
+        version = bwrap_version(self._bwrap)
         loaded = (
             ", ".join(f"{name} {_version(name, self.packages)}" for name in self._preload)
             or "nothing"
@@ -106,17 +107,20 @@ class ZygoteSandbox:
             f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest(self.packages)}"
         )
 
+    @cached_property
+    def _bwrap(self) -> str:
+        return bwrap_path(self._bwrap_option)
+
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["ZygoteSession"]:
-        bwrap = bwrap_path(self._bwrap_option)
+        bwrap = self._bwrap
         with hold_slot(self._slots, self._slot_directory, limits.memory_mb) as slot:
-            lease = Lease(
-                kind(bwrap, uid_of(slot, self._slot_directory), self._preload, self.packages)
-            )
+            uid = uid_of(slot, self._slot_directory)
+            lease = Lease(kind(bwrap, uid, self._preload, self.packages))
             try:
                 if keep_files:
                     lease.keep_directory(limits.tmp_mb * MIB)
-                yield ZygoteSession(lease, limits, uid_of(slot, self._slot_directory), keep_files)
+                yield ZygoteSession(lease, limits, uid, keep_files)
                 lease.give_back(2 * self._slots)
             finally:
                 lease.discard()

@@ -12,12 +12,12 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import EDITION, Context, Dialog, MetricSpec, Role, Turn
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem
 from tasks.benchmarks.raw_rows import BadRow
+from tasks.benchmarks.unidial.datasets import metrics_of
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     NormalDialog,
     NormalTurn,
     RawDialog,
-    metrics_of,
 )
 
 NAME = "unidial"

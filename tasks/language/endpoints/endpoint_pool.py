@@ -257,7 +257,7 @@ def _session(
     extra: Mapping[str, str],
     policy: CallPolicy,
 ) -> "ClientSession":
-    """Return the session of all requests, with the SDK's authorization and no server cookies."""
+    """Return the session of all requests, with authorization and no server cookies."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -297,17 +297,17 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _authorization(url: str, key: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the SDK's headers for authorization.
+    """Return the headers for authorization, equal to those of OpenAI's SDK.
 
     Organization and project from the environment are sent only to OpenAI. The result is empty if
     configured headers authorize requests: one of them is `Authorization`, or no key is set.
     """
-    from openai import AsyncOpenAI
-
     if "authorization" in map(str.lower, extra) or (extra and key is None):
         return {}
-    client = AsyncOpenAI(base_url=url, api_key=key or "none", max_retries=0)
     if url != OPENAI_URL:
-        return client.auth_headers
+        return {"Authorization": f"Bearer {key or 'none'}"}
+    from openai import AsyncOpenAI  # The import takes 0.4 s of CPU in each process.
+
+    client = AsyncOpenAI(base_url=url, api_key=key or "none", max_retries=0)
     account = {"OpenAI-Organization": client.organization, "OpenAI-Project": client.project}
     return {**client.auth_headers, **{name: value for name, value in account.items() if value}}

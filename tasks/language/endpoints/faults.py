@@ -126,10 +126,9 @@ def read_fault(
     text: str,
     headers: Mapping[str, str],
     sent: Mapping[str, Any],
-    now: datetime | None = None,
 ) -> Fault:
     """Classify an error response. `sent` is the request's body."""
-    fault = _read_fault(status, text, headers, sent, now)
+    fault = _read_fault(status, text, headers, sent)
     return replace(fault, is_paid=True) if status in _GATEWAY_GAVE_UP else fault
 
 
@@ -138,7 +137,6 @@ def _read_fault(
     text: str,
     headers: Mapping[str, str],
     sent: Mapping[str, Any],
-    now: datetime | None,
 ) -> Fault:
     message = f"HTTP {status}: {shortened(error_message(text))}"
     text = text.replace('\\"', '"')  # quotes of a message within JSON
@@ -158,7 +156,7 @@ def _read_fault(
                 remedy="The account has no credit left. Add credit, or use another key",
             )
         kind = "transient" if status in (409, 425) else "overload"
-        return Fault(kind, message, status, retry_after_s(headers, now))
+        return Fault(kind, message, status, retry_after_s(headers))
     if status in (400, 413, 422):
         return _bad_request_fault(status, text, message, sent)
     if status in (403, 451) and find_words("refused", text):

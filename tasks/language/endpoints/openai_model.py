@@ -1,8 +1,7 @@
 """Client for any OpenAI-compatible endpoint: APIs, vLLM and the embedded server.
 
-The SDK creates the authorization. Requests go directly over an aiohttp session, which takes a third
-of the CPU of the SDK's cheapest call (decision 0010). Retries, time limits and concurrency are
-Parley's.
+Requests go directly over an aiohttp session, which takes a third of the CPU of the SDK's cheapest
+call (decision 0010). Retries, time limits and concurrency are Parley's.
 """
 
 import asyncio

@@ -29,17 +29,10 @@ class AdaptiveLimit:
     that fails one request in a hundred for other reasons still gets most of its concurrency.
     """
 
-    def __init__(self, concurrency: int, *, floor: int = 1, decrease: float = 0.5) -> None:
-        """Create a limit with `concurrency` >= `floor` >= 1.
-
-        If all recent requests were overloads, the limit is multiplied by `decrease` (0 to 1).
-        """
-        if not 1 <= floor <= concurrency or not 0 < decrease < 1:
-            raise ValueError(
-                f"concurrency {concurrency}, floor {floor}, decrease {decrease}: "
-                "needs 1 <= floor <= concurrency and 0 < decrease < 1"
-            )
-        self.concurrency, self.floor, self._decrease = concurrency, floor, decrease
+    def __init__(self, concurrency: int) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency {concurrency}: needs 1 or more")
+        self.concurrency = concurrency
         self._window, self._era, self._before = float(concurrency), 0, float(concurrency)
         self._step = max(1.0, concurrency / 32)
         self._overload_share, self._n_known = 0.0, 0
@@ -47,7 +40,7 @@ class AdaptiveLimit:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def grant(self, concurrency: int) -> None:
-        """Change the configured concurrency (`floor` or more).
+        """Change the configured concurrency (1 or more).
 
         The share of overloads stays, and so does a limit that overloads have lowered.
         """
@@ -60,7 +53,7 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """Return how many requests may be in flight now, from `floor` to `concurrency`."""
+        """Return how many requests may be in flight now, from 1 to `concurrency`."""
         return int(self._window)
 
     async def acquire(self, *, again: bool = False) -> int:
@@ -106,8 +99,8 @@ class AdaptiveLimit:
         if ticket == self._era:
             self._era, self._before = self._era + 1, self._window
         if ticket == self._era - 1:
-            factor = 1 - (1 - self._decrease) * self._overload_share
-            self._window = max(float(self.floor), min(self._window, self._before * factor))
+            factor = 1 - self._overload_share / 2
+            self._window = max(1.0, min(self._window, self._before * factor))
 
     def _learn(self, overload: float) -> None:
         """Update the share of overloads: a plain mean at first, then a moving one."""

@@ -67,7 +67,7 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
     """Serve the model during the block. Yield its endpoint."""
     from tasks.language.servers.embedded_server import embedded_server
 
-    with embedded_server(request.logs) as address:
+    with embedded_server(embedded_weights(), request.logs) as address:
         yield request.access.endpoint.model_copy(update={"base_url": address})
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from tasks.language.providers.embedded import embedded_weights
 from tasks.language.servers.loopback_http import serve_until_parent_ends
 from tasks.language.servers.server_process import RESTARTS, server_process
 
@@ -129,22 +128,22 @@ _READY_S = 120.0
 
 
 @contextmanager
-def embedded_server(log_dir: Path) -> Iterator[str]:
+def embedded_server(weights: Path, log_dir: Path) -> Iterator[str]:
     """Serve SmolLM2 on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process, even after SIGKILL.
 
     Args:
+        weights: File of the weights.
         log_dir: Folder of the log.
 
     Raises:
-        UsageError: The extra `embedded` is not installed.
         ModelUnavailable: The server did not start in time.
     """
     with server_process(
         "embedded:smollm2",
         "tasks.language.servers.embedded_server",
-        ("--weights", str(embedded_weights())),
+        ("--weights", str(weights)),
         log_dir / "embedded-smollm2.log",
         ready_s=_READY_S,
         restarts=RESTARTS,

@@ -118,13 +118,12 @@ def _with_own_tokenizer(engine: Any) -> Any:
 
 MAX_ENGINES = 4
 """Maximum number of engines, which share the weights. The number does not change any vector."""
-_DOWNLOAD_S = 3600.0
+_READY_S, _DOWNLOAD_S = 600.0, 3600.0
+"""Time limit of the start in seconds, and the limit if weights may be downloaded."""
 
 
 @contextmanager
-def embedding_server(
-    access: ModelAccess[EmbedderIdentity], log_dir: Path, *, ready_s: float = 600.0
-) -> Iterator[str]:
+def embedding_server(access: ModelAccess[EmbedderIdentity], log_dir: Path) -> Iterator[str]:
     """Serve a local embedder on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process.
@@ -133,7 +132,6 @@ def embedding_server(
         access: Embedder to serve. The `path` of its endpoint is the folder of the weights. Without
             it, BGE-M3's weights are taken from the cache or downloaded.
         log_dir: Folder of the log.
-        ready_s: Time limit of the start in seconds. One hour if weights may be downloaded.
 
     Raises:
         ModelUnavailable: The server did not start in time.
@@ -146,7 +144,7 @@ def embedding_server(
         "tasks.language.servers.embedding_server",
         (*arguments, *(("--weights", weights) if weights else ())),
         log_dir / f"embedder-{identity.name}.log",
-        ready_s=ready_s if weights else _DOWNLOAD_S,
+        ready_s=_READY_S if weights else _DOWNLOAD_S,
         restarts=RESTARTS,
     ) as base_url:
         yield base_url

@@ -30,6 +30,7 @@ COUNTERS = {
 """Parley's name -> vLLM's name of each counter, a value that only grows while the server lives."""
 _RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 _CACHE = "vllm:kv_cache_usage_perc"
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,18 @@ def read_metrics(text: str) -> ServerMetrics:
     return ServerMetrics(counters, int(sums[_RUNNING]), int(sums[_WAITING]), sums.get(_CACHE))
 
 
-def ask_metrics(base_url: str, timeout_s: float = 5.0) -> ServerMetrics:
+def ask_metrics(base_url: str) -> ServerMetrics:
     """Return the metrics of a server on loopback.
 
     Args:
         base_url: Base URL of the server.
-        timeout_s: Time limit in seconds.
 
     Raises:
         OSError: The server does not answer.
         NoMetrics: It is not a vLLM server, or its counters have other names.
     """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(base_url.removesuffix("/v1") + "/metrics", timeout=timeout_s) as response:
+    with opener.open(base_url.removesuffix("/v1") + "/metrics", timeout=_TIMEOUT_S) as response:
         return read_metrics(response.read().decode("utf-8", "replace"))
 
 

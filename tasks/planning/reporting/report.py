@@ -2,14 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import suppress
 
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.episode import Episode, Score, StopReason, UnscoredReason
 from schemas.errors import ParleyError
-from schemas.lake.records import QualityCheck, RunRecord, RunStatus
+from schemas.lake.records import QualityCheck, RunRecord
 from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
@@ -22,53 +22,42 @@ from tasks.planning.reporting.account import (
     with_episodes,
     with_judgements,
 )
+from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
 
 class RunReport(Frozen):
-    """Outcome of one run in a night: its row of `runs`, and facts that only the night knows.
+    """What a night shows of one run: how it ended, its row of `runs`, and facts of the night.
 
-    A field that `RunRecord` has, too, means the same there. `status` is `failed` if an error
-    stopped the run without results.
+    The name, the status and the reason stand beside the row, because a run that could not be
+    planned has none, and because a publication can withhold a finished run.
     """
 
     run_id: str
+    """Id of the run; empty if it could not be planned."""
     title: str
     setting: str
     model: str
-    status: RunStatus | str
+    status: str
+    """A `RunStatus`, or `failed` if an error stopped the run without results."""
     reason: str | None = None
+    record: RunRecord | None = None
+    """Row of the run in `runs`; None for a failed run."""
+    work: RunWork | None = None
+    """Reused and paid work, and why work was pending; None for a failed run that never began."""
     episodes: int = 0
     """Number of episodes that the run has."""
     pending: int = 0
-    model_calls: int = 0
-    n_episodes: int = 0
-    """Number of episodes that a finished run should have; 0 for other runs."""
-    n_faulty: int = 0
-    """Number of episodes that ended as infra, do not exist, or lack a score because of a fault."""
-    n_infra: int = 0
-    n_unscored: int = 0
-    n_truncated: int = 0
-    n_tampered: int = 0
-    """Number of test verdicts on answers that tampered with the tests."""
+    n_quarantined: int = 0
+    """Number of rows of the raw data that could not be staged."""
     n_drift_calls: int = 0
     """Number of requests that measured the drift of judges, once a night.
 
-    `model_calls` excludes them.
+    `work.model_calls` excludes them.
     """
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
     """Number of answers of the subject."""
-    n_refused: int = 0
-    n_empty: int = 0
-    n_cut_off: int = 0
-    adapted: tuple[tuple[str, str], ...] = ()
-    n_unreadable: int = 0
-    n_quarantined: int = 0
-    """Number of rows of the raw data that could not be staged."""
-    docs_path: str | None = None
-    work: RunWork | None = None
-    """Reused and paid work, and why work was pending; None for a run that never began."""
 
     @property
     def is_published(self) -> bool:
@@ -81,33 +70,59 @@ def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
     return tuple(report.work for report in reports if report.work is not None)
 
 
-_SHARED = tuple(
-    name for name in RunReport.model_fields if name in RunRecord.model_fields and name != "status"
-)
+def run_report(
+    plan: RunPlan,
+    status: str,
+    reason: str | None,
+    work: RunWork | None,
+    record: RunRecord | None = None,
+) -> RunReport:
+    """Return the report of a run that was planned.
 
-
-def shared_fields(row: RunReport | RunRecord) -> dict[str, Any]:
-    """Return the fields that a run's report and its record have in common, except the status."""
-    return {name: getattr(row, name) for name in _SHARED}
+    Args:
+        plan: plan of the run.
+        status: status to show.
+        reason: why the run has this status; None for a finished run.
+        work: account of this night's work for the run.
+        record: row of the run in `runs`; None for a failed run.
+    """
+    n_pending = len(plan.pending())
+    return RunReport(
+        run_id=plan.run_id,
+        title=plan.request.title,
+        setting=plan.spec.full_setting,
+        model=plan.spec.label,
+        status=status,
+        reason=reason,
+        record=record,
+        work=work,
+        episodes=len(plan.members) - n_pending,
+        pending=n_pending,
+        n_quarantined=len(plan.staged.quarantined),
+    )
 
 
 def with_counts(
-    report: RunReport, n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]
-) -> RunReport:
+    record: RunRecord, n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]
+) -> tuple[RunRecord, int, int]:
     """Add the counts of a run's faults and answers, which decide whether it is withheld.
 
     A wanted episode that does not exist counts as infra.
 
     Args:
-        report: report of the run.
+        record: record of the run.
         n_wanted: number of episodes that the run should have.
         episodes: episodes that the run has.
         scores: scores of the run.
+
+    Returns:
+        The record, the number of faulty episodes, and the number of answers of the subject. An
+        episode is faulty if it ended as infra, does not exist, or lacks a score because of a fault.
     """
     faults = [s for s in scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
     infra = {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
     adapted: dict[str, set[str]] = defaultdict(set)
-    counts = Counter[str](n_truncated=0)
+    counts, n_answers = Counter[str](n_truncated=0), 0
     for episode in episodes:
         if episode.stop_reason is StopReason.INFRA:
             infra.add(episode.episode_id)
@@ -119,30 +134,30 @@ def with_counts(
             for step in episode.messages
             if step.role is Role.ASSISTANT and not step.is_scripted
         ]
+        n_answers += len(answers)
         counts.update(
             n_truncated=sum(step.finish_reason in ("length", "cut_off") for step in episode.steps),
-            n_answers=len(answers),
             n_refused=episode.stop_reason is StopReason.REFUSED,
             n_empty=sum(not step.content.strip() for step in answers),
             n_cut_off=sum(step.finish_reason == "cut_off" for step in answers),
         )
     missing = n_wanted - len(episodes)
     changes = tuple((role, ", ".join(sorted(names))) for role, names in sorted(adapted.items()))
-    return report.model_copy(
+    counted = record.model_copy(
         update={
-            "episodes": len(episodes),
             "n_episodes": n_wanted,
-            "n_faulty": len(infra | {s.episode_id for s in faults}) + missing,
             "n_infra": len(infra) + missing,
             "n_unscored": len(faults),
             "adapted": changes,
             **counts,
         }
     )
+    return counted, len(infra | {s.episode_id for s in faults}) + missing, n_answers
 
 
 def withheld_because(
-    counts: RunReport,
+    counts: RunRecord,
+    n_faulty: int,
     max_fault_share: float,
     failures: Sequence[QualityCheck],
     fault: str | None = None,
@@ -152,7 +167,8 @@ def withheld_because(
     """Return the reason why a run must be withheld; None if it may be published.
 
     Args:
-        counts: report of the run, with its counts.
+        counts: record of the run, with its counts.
+        n_faulty: number of the run's faulty episodes.
         max_fault_share: largest share of faulty episodes that may be published (0 to 1).
         failures: failed quality checks that block publication.
         fault: message of the last fault of a machine or a service; None without a fault.
@@ -167,9 +183,9 @@ def withheld_because(
             f"quality check {first.suite}: {first.expectation}{column} failed{more}: "
             f"{first.detail}{last}"
         )
-    if counts.n_faulty > max_fault_share * counts.n_episodes:
+    if n_faulty > max_fault_share * counts.n_episodes:
         share = (
-            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns"
+            f"{n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns"
             f" ({counts.n_infra} infra), more than the {max_fault_share:.1%} that max_fault_share "
             "allows"
         )
@@ -206,13 +222,36 @@ def finished_report(plan: RunPlan) -> RunReport:
     if record is None:
         raise ParleyError(f"run {plan.run_id} has no record in {plan.lake.root}")
     work = account_at_start(plan, record).model_copy(update={"status": record.status})
+    audit = audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys))
+    report = run_report(plan, record.status, record.withheld_reason, work, record)
+    return report.model_copy(update={"audit": audit})
+
+
+def failed_report(
+    request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str
+) -> RunReport:
+    """Return the report of a run that an error stopped.
+
+    Args:
+        request: request of the run.
+        plan: plan of the run. None if it could not be planned.
+        night_id: the night. Its account of the run is shown, if the run began.
+        reason: the error.
+    """
+    # If the lake cannot be read, the report has no counts.
+    with suppress(ParleyError):
+        if plan is not None:
+            record = plan.record()
+            work = record.work if record and record.night_id == night_id else None
+            done = work if work and work.status == "failed" else None
+            return run_report(plan, "failed", reason, done)
     return RunReport(
-        title=plan.request.title,
-        status=record.status,
-        episodes=record.n_episodes,
-        audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
-        n_quarantined=len(plan.staged.quarantined),
-        **shared_fields(record) | {"model_calls": 0, "work": work},
+        run_id=plan.run_id if plan else "",
+        title=request.title,
+        setting=request.benchmark.name,
+        model=request.model.spec,
+        status="failed",
+        reason=reason,
     )
 
 
@@ -223,21 +262,19 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
     """
     from tasks.planning.reporting.publishing import unpublished_reasons
 
-    withheld = [report.run_id for report in reports if report.status == "withheld"]
-    released = set(withheld) - unpublished_reasons(home, withheld).keys()
-    reports = [
-        report.model_copy(update={"status": "finished"}) if report.run_id in released else report
-        for report in reports
-    ]
-    reasons = unpublished_reasons(
-        home, [report.run_id for report in reports if report.is_published]
-    )
-    return [
-        report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]})
-        if report.run_id in reasons
-        else report
-        for report in reports
-    ]
+    whole = ("finished", "withheld")
+    reasons = unpublished_reasons(home, [r.run_id for r in reports if r.status in whole])
+
+    def shown(report: RunReport) -> RunReport:
+        if report.status not in whole:
+            return report
+        if report.run_id not in reasons:
+            return report.model_copy(update={"status": "finished"})
+        if report.status == "withheld":
+            return report
+        return report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]})
+
+    return [shown(report) for report in reports]
 
 
 _RULE_PART, _DECISIONS_PART = "rule", "decisions"

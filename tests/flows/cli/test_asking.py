@@ -118,7 +118,7 @@ def pager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_longer_than_the_terminal_is_paged(
     pager: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     print_rows("", ["n"], [(n,) for n in range(3)], pager=True)
     print_rows("", ["n"], [(n,) for n in range(30)])
@@ -136,7 +136,7 @@ def test_without_a_pager_all_is_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from flows.text.results import print_rows
+    from flows.text.records import print_rows
 
     for name, value in {**settings, "PATH": "/nothing"}.items():
         monkeypatch.setenv(name, value)

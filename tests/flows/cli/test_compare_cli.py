@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from flows.text.comparison import comparison_markdown
-from flows.text.results import compared_rows, print_results
+from flows.text.night import print_results
+from flows.text.results import compared_rows
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley

@@ -70,7 +70,7 @@ def test_a_cost_is_shown_only_where_all_prices_are_known(monkeypatch: pytest.Mon
 
 SCRIPT = """
 import time
-from flows.night.reporting.progress import board_for_terminal
+from flows.night.reporting.live_lines import board_for_terminal
 board = board_for_terminal()
 with board.live():
     board.stage("codeif.static · m", "converse", total=4)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.text.results import print_results
+from flows.text.night import print_results
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.plan import plan_run
 from tasks.storage.home import Home
@@ -45,6 +45,8 @@ def test_tampering_is_counted_and_listed(
             "SELECT problem_id, count(*) FROM test_verdicts WHERE reason = 'tampering' GROUP BY 1",
         )[1]
         assert listed == [(dialogs[0].problem_id, counted)]
-        assert told.reports[0].n_tampered == counted > 0
+        record = told.reports[0].record
+        assert record is not None
+        assert record.n_tampered == counted > 0
         print_results(home, told.reports)
         assert f"{counted} tests tampered with" in capsys.readouterr().out

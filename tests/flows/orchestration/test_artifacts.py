@@ -131,8 +131,8 @@ def test_progress_is_found_by_its_stage_and_costs_one_request_an_update(
     progress.advance(1)
     progress.done()
     assert made[0] == {
-        "given": (25.0,),
+        "given": (75.0,),
         "key": "progress-converse",
         "description": "b.static · vllm:ck4/checkpoint-2: converse",
     }
-    assert [one["given"] for one in made[1:]] == [("an id", 75.0), ("an id", 100.0)]
+    assert [one["given"] for one in made[1:]] == [("an id", 100.0)]

@@ -9,8 +9,7 @@ import pytest
 
 from flows.text.comparison import print_agreement
 from flows.text.listings import printed_listing, reason_lines
-from flows.text.result_table import GAP, WIDTH, fitted_widths
-from flows.text.results import print_rows
+from flows.text.records import GAP, WIDTH, fitted_widths, print_rows
 
 LONG = "openai:laboratory/Some-Coder-7B-Instruct-checkpoint-001000"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from flows.text.records import print_rows
 from flows.text.result_table import (
     distinct_names,
     print_table,
     result_markdown_table,
     result_tables,
 )
-from flows.text.results import print_rows
 from tasks.benchmarks.registry import BENCHMARKS
 
 

@@ -25,9 +25,9 @@ from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage, RunAhead, episode_groups
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import verdict_rows
 from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
+from tasks.storage.run_rows import verdict_table
 from tasks.worker import process
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
@@ -80,7 +80,8 @@ def executed(
     episodes = plan.episodes.packed(ids)
     done = run_stage(ExecuteStage(plan, context, client, episodes))
     return done, {
-        (v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)
+        (v.episode_id, v.turn): v.outcome
+        for v in from_arrow(verdict_table(plan.lake, **plan.keys), TestVerdict)
     }
 
 

@@ -8,6 +8,29 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.rubric import Rubric, drift_cases
 
 FEWEST = 8
+DIGESTS = {
+    "information_seeking": "7d2cdf50db05f886ba11a1d502d7a16e",
+    "naturalness": "1e88c97fc192e0ed152f855df04ac168",
+    "coherence": "8654d0d5dd2bde55c167bfc1761aa867",
+    "user_turn": "d91e1a8a6b535ceb060f9c40bdc068cd",
+    "experience": "fae1c492379936842943e4112c3a2ff9",
+    "entities": "8221ae50e64af5abe473948e9d13036f",
+    "user_level": "7d15f3b5ceac80bbdc48d1042d9bcae9",
+    "expansion_evaluation": "2d4b2ab111a180b33c1d406dcb5189e7",
+    "refinement_single_evaluation": "e99706c103c63113b7ee1a67dc905846",
+    "refinement_multi_evaluation": "eb874d7c819d02767882239e8bd01bc3",
+    "mt_bench_evaluation": "e7c68d6b14601d69f3c2d4b4406362df",
+    "mt_bench_101": "c5e6a02c6708025f050878278a05c196",
+    "math_chat_error_analysis": "4cb53a99a4b3a40766b0d62b440da552",
+    "math_chat_p2p_generation": "d552f63204d101b2acc8de976e03f401",
+    "multi_challenge_evaluation": "cdc4e525a2a9f044a4e96440ddfe7a1c",
+    "longmemeval": "e85e6c9e5610bbcae3523fd4c7af9ceb",
+    "safedialbench": "6288dd8c01b48e15c66f8c092717e203",
+    "general": "417c2fee14e3f2e043d2b20f9097b20e",
+}
+"""Digests of rubrics whose judgements are stored: prompt and answer schema, with the docstrings of
+the schema's classes. Another digest asks for all judgements again, under other run ids.
+"""
 
 
 def rubrics() -> Iterator[tuple[str, Rubric]]:
@@ -45,3 +68,7 @@ def scale(rubric: Rubric) -> tuple[int, int]:
     stated = rubric.schema["properties"]
     rating = stated.get("score") or stated["identification"]
     return rating["minimum"], rating["maximum"]
+
+
+def test_the_texts_that_judges_read_stay() -> None:
+    assert {rubric.name: rubric.digest for _, rubric in rubrics()} == DIGESTS

@@ -20,8 +20,9 @@ from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score_requests, verdict_rows
+from tasks.score import score_requests
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tests.faults.nights import local_client
 from tests.tasks.benchmarks import long_talk
 from tests.tasks.benchmarks.judged import WHOLE
@@ -73,7 +74,11 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     played = [
         one
         for request in score_requests(
-            plan, episodes, PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+            plan,
+            episodes,
+            PackedRows[TestVerdict].of_tables(
+                "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
+            ),
         )
         for one in request.played
     ]

@@ -13,7 +13,7 @@ from tasks.language import model_spec
 from tasks.language.access import ModelAccess
 from tasks.planning.builds.build_plan import BuildPlan, plan_build
 from tasks.planning.builds.built_folder import require_place, review_sheet, write_built
-from tasks.planning.participants import choice
+from tasks.planning.participants import access
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.constructed import BENCHMARK, PAIRS
@@ -75,7 +75,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
     def parsed_later(text: str, **given: str | None) -> ModelAccess:
         return model_spec.parse_model(text, **given | {"today": "2031-01-01"})
 
-    monkeypatch.setattr(choice, "parse_model", parsed_later)
+    monkeypatch.setattr(access, "parse_model", parsed_later)
     assert plan(tmp_path, None).build_id == begun.build_id
     assert plan(tmp_path, "1").build_id != begun.build_id
     begun.note_finished()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks import advanced
+from tasks.benchmarks import program_runs
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.contract import Staged
 from tasks.planning.dataset import DatasetCache, find_data, resolved_data
@@ -45,7 +45,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(folder)
         return TreeDigests("0")
 
-    monkeypatch.setattr(advanced, "tree_digests", counted)
+    monkeypatch.setattr(program_runs, "tree_digests", counted)
     return found
 
 

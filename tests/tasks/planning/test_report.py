@@ -1,12 +1,10 @@
+from collections.abc import Sequence
+
 from schemas.audit import AuditCounts
 from schemas.episode import Episode, Score, StopReason, UnscoredReason
 from schemas.lake.records import QualityCheck
-from tasks.planning.reporting.report import (
-    RunReport,
-    forged_because,
-    with_counts,
-    withheld_because,
-)
+from tasks.planning.reporting.report import forged_because, with_counts, withheld_because
+from tests.tasks.planning.test_why_rerun import record
 
 
 def episode(name: str, stop_reason: StopReason = StopReason.FINISHED) -> Episode:
@@ -47,32 +45,48 @@ def score(name: str, reason: UnscoredReason | None = None) -> Score:
     )
 
 
-REPORT = RunReport(run_id="r", title="t", setting="s", model="m", status="finished")
+RECORD = record()
 
 
-def counts(n: int, faulty: int) -> RunReport:
-    return REPORT.model_copy(update={"n_episodes": n, "n_faulty": faulty, "n_infra": faulty})
+def withheld(
+    n: int,
+    faulty: int,
+    max_fault_share: float = 0.01,
+    failures: Sequence[QualityCheck] = (),
+    fault: str | None = None,
+    *,
+    n_infra: int | None = None,
+    is_permanent: bool = False,
+) -> str | None:
+    counts = {"n_episodes": n, "n_infra": faulty if n_infra is None else n_infra}
+    counted = RECORD.model_copy(update=counts)
+    return withheld_because(
+        counted, faulty, max_fault_share, failures, fault, is_permanent=is_permanent
+    )
 
 
 def test_an_episode_with_several_faults_counts_once() -> None:
     scores = [score("a", UnscoredReason.INFRA), score("a", UnscoredReason.INFRA), score("b")]
-    found = with_counts(REPORT, 2, [episode("a", StopReason.INFRA), episode("b")], scores)
-    assert (found.n_faulty, found.n_infra, found.n_unscored) == (1, 1, 2)
+    found, n_faulty, _ = with_counts(
+        RECORD, 2, [episode("a", StopReason.INFRA), episode("b")], scores
+    )
+    assert (n_faulty, found.n_infra, found.n_unscored) == (1, 1, 2)
 
 
 def test_a_ratio_that_has_no_denominator_is_no_fault() -> None:
     scores = [score("a", UnscoredReason.NOTHING_TO_FORGET)]
-    assert with_counts(REPORT, 1, [episode("a")], scores).n_faulty == 0
+    _, n_faulty, _ = with_counts(RECORD, 1, [episode("a")], scores)
+    assert n_faulty == 0
 
 
 def test_a_wanted_episode_that_does_not_exist_is_infra() -> None:
-    found = with_counts(REPORT, 3, [episode("a")], [score("a")])
-    assert (found.n_episodes, found.n_faulty, found.n_infra) == (3, 2, 2)
+    found, n_faulty, _ = with_counts(RECORD, 3, [episode("a")], [score("a")])
+    assert (found.n_episodes, n_faulty, found.n_infra) == (3, 2, 2)
 
 
 def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
-    assert withheld_because(counts(200, 2), 0.01, []) is None
-    reason = withheld_because(counts(200, 3), 0.01, [])
+    assert withheld(200, 2) is None
+    reason = withheld(200, 3)
     assert reason is not None
     assert "3 of 200" in reason
     assert "1.0%" in reason
@@ -80,16 +94,15 @@ def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
 
 def test_the_cause_comes_first_where_asking_again_cannot_help() -> None:
     refused = "model 'm' at http://host/v1: HTTP 401: no. The key was rejected"
-    reason = withheld_because(counts(200, 200), 0.01, [], refused, is_permanent=True)
+    reason = withheld(200, 200, fault=refused, is_permanent=True)
     assert reason is not None
     assert reason.startswith(f"{refused}. So 200 of 200 episodes")
     assert "Run again" not in reason
-    reason = withheld_because(counts(200, 200), 0.01, [], "HTTP 503")
+    reason = withheld(200, 200, fault="HTTP 503")
     assert reason is not None
     assert "Run again" in reason
     assert reason.endswith("The last fault: HTTP 503")
-    unscored = counts(200, 200).model_copy(update={"n_infra": 0})
-    assert "Run again" not in (withheld_because(unscored, 0.01, []) or "")
+    assert "Run again" not in (withheld(200, 200, n_infra=0) or "")
 
 
 def test_more_forged_passes_than_the_limit_withhold_and_exactly_the_limit_does_not() -> None:
@@ -114,5 +127,5 @@ def test_a_failed_check_withholds_whatever_the_faults() -> None:
         detail="7.0 in row 3",
         checked_at="",
     )
-    reason = withheld_because(counts(1, 0), 1.0, [check, check])
+    reason = withheld(1, 0, 1.0, [check, check])
     assert reason == "quality check scores: values are shares failed and 1 more: 7.0 in row 3"

@@ -26,8 +26,9 @@ from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage, RunAhead
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score, score_requests, verdict_rows
+from tasks.score import score, score_requests
 from tasks.storage.home import Home
+from tasks.storage.run_rows import verdict_table
 from tasks.worker import process
 from tasks.worker.program_book import (
     BookReader,
@@ -84,7 +85,9 @@ def play(plan: RunPlan, client: Any) -> Night:
     conversed = run_stage(ConverseStage(plan, context, client))
     episodes = plan.episodes.packed(plan.members.ids)
     executed = run_stage(ExecuteStage(plan, context, client, episodes))
-    verdicts = PackedRows[TestVerdict].of_tables("test_verdicts", [verdict_rows(plan)])
+    verdicts = PackedRows[TestVerdict].of_tables(
+        "test_verdicts", [verdict_table(plan.lake, **plan.keys)]
+    )
     return Night(conversed, executed, episodes, verdicts, score(plan, episodes, verdicts))
 
 

@@ -8,9 +8,9 @@ line in each round.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from pygments.lexer import Lexer
@@ -24,13 +24,10 @@ from tasks.benchmarks.talk2code.languages import Language, delivered_program, wi
 NAME, TEXT, CALL = "name", "text", "call("
 """Token of any identifier; of any string; of a parenthesis directly after an identifier, which does
 not occur in prose."""
-_LEXERS: Mapping[str, Lexer] = {
-    name: lexer(stripnl=False, ensurenl=False)
-    for name, lexer in (
-        ("python", PythonLexer),
-        ("java", JavaLexer),
-        ("javascript", JavascriptLexer),
-    )
+_LEXERS: Mapping[str, Callable[..., Lexer]] = {
+    "python": PythonLexer,
+    "java": JavaLexer,
+    "javascript": JavascriptLexer,
 }
 _IMPORT = re.compile(
     r"^[ \t]*(?:import\b[^\n]*|from[ \t]+\S+[ \t]+import\b[^\n]*|package\b[^\n]*;"
@@ -104,11 +101,17 @@ def prose_of(text: str, entry_point: str) -> str:
     return re.sub(rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", plain)
 
 
+@cache
+def _lexer(language: str) -> Lexer:
+    """Return the lexer of a language, which compiles its rules when it is first made."""
+    return _LEXERS[language](stripnl=False, ensurenl=False)
+
+
 def _without_comments(program: str, language: Language) -> str:
     """Return a program without comments and docstrings, whose examples resemble a signature."""
     return "".join(
         value
-        for kind, value in _LEXERS[language.name].get_tokens(program)
+        for kind, value in _lexer(language.name).get_tokens(program)
         if kind not in Comment and kind not in Literal.String.Doc
     )
 
@@ -122,7 +125,7 @@ def _without_signature(text: str, language: Language, entry_point: str) -> str:
 
 def _pieces(text: str, language: Language) -> Iterator[Piece]:
     line, follows_name, in_text = 0, False, False
-    for kind, value in _LEXERS[language.name].get_tokens(text):
+    for kind, value in _lexer(language.name).get_tokens(text):
         if kind in Literal.String and kind not in Literal.String.Interpol:
             is_text, symbol = True, TEXT
         else:

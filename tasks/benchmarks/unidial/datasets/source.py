@@ -178,25 +178,6 @@ class Dataset:
     """Texts around the dataset's questions, which `--templates` may replace."""
 
 
-def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return the metrics of a turn that lists none, derived from its `dynamic_config_source`.
-
-    Without a dataset, use the first dataset that derives metrics from this source.
-    """
-    if dataset is not None:
-        return dataset.metrics_of(source)
-    from tasks.benchmarks.unidial.datasets import DATASETS
-
-    return next(
-        (
-            metrics
-            for candidate in DATASETS.values()
-            if source and candidate.says_source and (metrics := candidate.metrics_of(source))
-        ),
-        (),
-    )
-
-
 def numbered(folder: Path) -> list[Path]:
     """Return the files `N.json` of a folder by number, including packed ones."""
     files = [

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.memory_subject import (
-    PROMPTS,
+from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
-    begin_with_memory,
     in_order,
     labelled_line,
     list_in,
@@ -24,6 +22,7 @@ from tasks.dialogue.agents.memory.memory_subject import (
     text_in,
     texts_in,
 )
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:

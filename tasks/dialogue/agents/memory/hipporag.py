@@ -21,19 +21,18 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.memory_subject import (
-    PROMPTS,
+from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
-    begin_with_memory,
     in_order,
     list_in,
     read_object,
     text_in,
 )
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:

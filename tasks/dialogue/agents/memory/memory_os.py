@@ -13,19 +13,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.memory_subject import (
-    PROMPTS,
+from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
-    begin_with_memory,
     in_order,
     read_object,
     text_in,
     texts_in,
 )
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:

@@ -7,18 +7,16 @@ take the answer from `TalkAnswers` without a step.
 from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.run import Sampling
 from tasks.dialogue.agents.contract import TalkAnswers
+from tasks.dialogue.agents.memory.contract import Ask, Embed, Thinking, Unit, units_of
 from tasks.dialogue.engine import Transcript
 from tasks.language.chat_model import Message
-
-if TYPE_CHECKING:
-    from tasks.dialogue.agents.memory.memory_subject import Ask, Embed, Thinking, Unit
 
 OF_TALK = "of_talk"
 """Label of an artifact: the key by which other dialogues find its answer."""
@@ -36,10 +34,8 @@ class SharedTalk:
         self._answers, self._is_drawn = answers, sampling.temperature != 0
         self._locks, self._is_locked, self._n_turns = AsyncExitStack(), False, 0
 
-    def n_units(self, transcript: Transcript, units: "Sequence[Unit]") -> int:
+    def n_units(self, transcript: Transcript, units: Sequence[Unit]) -> int:
         """Return the number of leading rounds that belong to the shared conversation only."""
-        from tasks.dialogue.agents.memory.memory_subject import units_of
-
         if self._answers is None or transcript.dialog.context_id is None:
             return 0
         messages = [
@@ -55,22 +51,22 @@ class SharedTalk:
         """Return the transcript for a shared request, which is equal for all dialogues."""
         return transcript if self._is_drawn else replace(transcript, seed=0)
 
-    def labels(self, request: "Ask", transcript: Transcript) -> tuple[tuple[str, str], ...]:
+    def labels(self, request: Ask, transcript: Transcript) -> tuple[tuple[str, str], ...]:
         """Return the labels of the answer to a request. Empty unless the request is shared."""
         return ((OF_TALK, self._key(request, transcript)),) if request.is_shared else ()
 
-    def fits(self, request: "Ask", step: Step, transcript: Transcript) -> bool:
+    def fits(self, request: Ask, step: Step, transcript: Transcript) -> bool:
         """Return True if a step of this dialogue has the labels of the answer to the request."""
         return [label for label in step.labels if label[0] == OF_TALK] == list(
             self.labels(request, transcript)
         )
 
-    def keep(self, request: "Ask", answer: str, transcript: Transcript) -> None:
+    def keep(self, request: Ask, answer: str, transcript: Transcript) -> None:
         """Store an answer of this dialogue for others. The dialogue's steps already contain it."""
         if self._answers is not None and request.is_shared:
             self._answers.put(self._name(transcript), self._key(request, transcript), answer)
 
-    async def find(self, request: "Ask", transcript: Transcript) -> str | None:
+    async def find(self, request: Ask, transcript: Transcript) -> str | None:
         """Return another dialogue's answer, or None if this dialogue must send the request.
 
         In the second case, other dialogues wait until `leave`.
@@ -103,7 +99,7 @@ class SharedTalk:
             transcript.dialog.context_id or "", transcript.seed if self._is_drawn else None
         )
 
-    def _key(self, request: "Ask", transcript: Transcript) -> str:
+    def _key(self, request: Ask, transcript: Transcript) -> str:
         return content_id([request.prompt, transcript.seed if self._is_drawn else None])
 
 
@@ -117,10 +113,8 @@ def talk_name(context_id: str, seed: int | None) -> str:
     return context_id if seed is None else f"{context_id} {seed}"
 
 
-def mark_shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
+def mark_shared(thinking: Thinking[None]) -> Generator[Ask | Embed, Any, None]:
     """Yield the requests of a memory for a part of the conversation, marked as shared."""
-    from tasks.dialogue.agents.memory.memory_subject import Ask
-
     reply: Any = None
     while True:
         try:

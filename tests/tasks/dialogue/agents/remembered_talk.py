@@ -18,7 +18,7 @@ from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
-from tasks.dialogue.agents.memory.memory_subject import Ask, Thinking
+from tasks.dialogue.agents.memory.contract import Ask, Thinking
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.chat_subject import ScriptedUser, partly_scripted
 from tasks.dialogue.engine import Cast, Ending, Transcript, play_dialogue

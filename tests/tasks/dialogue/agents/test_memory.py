@@ -8,8 +8,8 @@ import pytest
 
 from schemas.dialog import HistoryPolicy, Role, Turn
 from schemas.episode import StepKind, StopReason
+from tasks.dialogue.agents.memory.contract import Unit, read_object, units_of
 from tasks.dialogue.agents.memory.hipporag import PassageGraph, pagerank
-from tasks.dialogue.agents.memory.memory_subject import Unit, read_object, units_of
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.chat_model import Message
 from tests.tasks.dialogue.agents.remembered_talk import (

@@ -5,6 +5,7 @@ import logging
 import pickle
 
 import pytest
+from openai import AsyncOpenAI
 
 from schemas.errors import ModelUnavailable
 from tests.fixtures.model_server import ModelServer, Reply, model_server
@@ -59,6 +60,15 @@ def test_openai_s_account_variables_go_to_no_other_endpoint(
         complete(server)
         assert "SENTINEL" not in str(server.headers)
         assert server.headers[0]["authorization"] == "Bearer none"
+
+
+@pytest.mark.parametrize("key", [None, SENTINEL])
+def test_authorization_is_that_of_the_sdk(key: str | None) -> None:
+    with model_server(key=key) as server:
+        complete(server, key=key)
+        theirs = AsyncOpenAI(base_url=server.base_url, api_key=key or "none").auth_headers
+        sent = server.headers[0]
+        assert {name: sent[name.lower()] for name in theirs} == theirs
 
 
 def test_the_key_is_sent_and_shows_up_nowhere_else(

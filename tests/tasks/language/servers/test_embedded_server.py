@@ -19,6 +19,7 @@ from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel, Completion
 from tasks.language.model_spec import parse_model
 from tasks.language.opening import check_endpoint, open_model
+from tasks.language.providers.embedded import embedded_weights
 from tasks.language.servers.embedded_server import embedded_server
 from tests.fixtures.processes import running
 from tests.tasks.language.requests import ask
@@ -40,7 +41,7 @@ QUESTIONS = tuple(
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelAccess]:
     choice = parse_model("embedded:smollm2")
-    with embedded_server(tmp_path_factory.mktemp("logs")) as base_url:
+    with embedded_server(embedded_weights(), tmp_path_factory.mktemp("logs")) as base_url:
         yield choice.at(ModelEndpoint(base_url=base_url))
 
 
@@ -150,7 +151,7 @@ def test_it_starts_where_its_packages_are_shadowed(
 ) -> None:
     (tmp_path / "tasks.py").write_text("raise ImportError('shadowed')")
     monkeypatch.chdir(tmp_path)
-    with embedded_server(tmp_path / "logs") as base_url:
+    with embedded_server(embedded_weights(), tmp_path / "logs") as base_url:
         assert base_url.startswith("http://127.0.0.1:")
 
 
@@ -160,7 +161,7 @@ def servers() -> set[psutil.Process]:
 
 def test_a_killed_server_is_started_again_at_its_address(tmp_path: Path) -> None:
     choice, others = parse_model("embedded:smollm2"), servers()
-    with embedded_server(tmp_path) as base_url:
+    with embedded_server(embedded_weights(), tmp_path) as base_url:
         here = choice.at(ModelEndpoint(base_url=base_url))
         (before,) = answers(here, QUESTIONS[:1], at_once=1, max_tokens=5)
         (server,) = servers() - others
