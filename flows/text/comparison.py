@@ -1,4 +1,4 @@
-"""Comparisons of runs, and agreement of people and judges, as tables of at most 80 columns."""
+"""Comparisons of runs, early decisions, and agreement of people and judges, as text."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,10 +6,10 @@ from typing import Any
 
 from flows.text.records import markdown_table, print_rows, published_records
 from flows.text.result_table import distinct_names
+from schemas.night.decision import SEQUENCE
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
 from tasks.storage.home import Home
-from warehouse.comparison.decisions import SEQUENCE
 
 _WIDTH = 80
 _NAME = 21

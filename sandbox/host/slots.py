@@ -154,6 +154,8 @@ Between `retried_alone` and `hold_slot` lie the test runners and every backend o
 which would all need an argument.
 """
 _memory_seen: tuple[float, int | None] = (float("-inf"), None)
+_last_slot = 0
+"""Slot that this process held last."""
 
 
 def uid_of(slot: int, directory: Path | None = None) -> int:
@@ -247,15 +249,19 @@ def _until_locked(attempt: Callable[[], T | None]) -> T:
 def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int] | None:
     """Lock a free slot, and return its descriptor and number.
 
-    Return None if all slots are taken, or if a thread waits until no other program runs.
+    The slot that this process held last is tried first, because the process may have an idle zygote
+    with that slot's user id. Return None if all slots are taken, or if a thread waits until no
+    other program runs.
     """
+    global _last_slot
     gate = _try_lock(folder / _GATE, fcntl.LOCK_SH)
     if gate is None:
         return None
     try:
-        for slot in range(_with_room(count, memory_mb)):
+        for slot in sorted(range(_with_room(count, memory_mb)), key=lambda n: n != _last_slot):
             descriptor = _try_lock(folder / f"slot-{slot}")
             if descriptor is not None:
+                _last_slot = slot
                 return descriptor, slot
     finally:
         os.close(gate)

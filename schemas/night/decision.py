@@ -11,6 +11,8 @@ from schemas.base import Frozen, RunRow
 
 PREDECESSOR = "predecessor"
 """Name of a baseline: the previous checkpoint, as the table `comparisons` determines it."""
+BOOTSTRAP, SEQUENCE = "bootstrap", "sequence"
+"""Kinds of intervals, as in `leaderboard.interval_kind`."""
 DecisionName = Literal["better", "worse", "equivalent", "all_asked"]
 
 

@@ -199,7 +199,7 @@ def query_records(
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def records_of_runs(
+def table_of_runs(
     home: Path,
     benchmark: str,
     name: str,
@@ -207,13 +207,25 @@ def records_of_runs(
     settings: Mapping[str, Setting],
     *,
     has_controls: bool = False,
-) -> list[dict[str, Any]]:
-    """Return the rows of a query about `chosen_runs`, with the columns of the run's condition."""
+) -> Rows:
+    """Return columns and rows of a query about `chosen_runs`, followed by the run's condition."""
     runs = chosen_runs(home, benchmark, run_ids, settings, has_controls=has_controls)
-    return [
-        dict(zip(CONDITION_COLUMNS, condition_cells(runs[record["run_id"]]), strict=True)) | record
-        for record in query_records(home, benchmark, name, tuple(runs))
+    names, rows = query_rows(home, benchmark, name, tuple(runs))
+    added = [place for place, column in enumerate(CONDITION_COLUMNS) if column not in names]
+    cells = {run_id: condition_cells(condition) for run_id, condition in runs.items()}
+    run_ids = [row[names.index("run_id")] for row in rows]
+    return (*names, *(CONDITION_COLUMNS[place] for place in added)), [
+        (*row, *(cells[run_id][place] for place in added))
+        for run_id, row in zip(run_ids, rows, strict=True)
     ]
+
+
+def records_of_runs(
+    home: Path, benchmark: str, name: str, run_ids: Sequence[str], settings: Mapping[str, Setting]
+) -> list[dict[str, Any]]:
+    """Return the rows of `table_of_runs` by column."""
+    names, rows = table_of_runs(home, benchmark, name, run_ids, settings)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def condition_cells(condition: Condition) -> tuple[object, ...]:

@@ -200,14 +200,7 @@ class Scores:
     """Quality checks on one turn: (metric, value, implied metric, implied value)."""
 
 
-def no_programs(
-    problem: Problem, dialog: Dialog, episode: Episode, options: Options
-) -> Sequence[TestRun]:
-    """Return no test runs."""
-    return ()
-
-
-NO_PROGRAMS = Programs(test_runs=no_programs)
+NO_PROGRAMS = Programs(test_runs=lambda problem, dialog, episode, options: ())
 """Programs of benchmarks that run no tests. Their runs need no sandbox."""
 
 

@@ -97,32 +97,6 @@ class TestRun:
             is_readable=program is None or program.is_readable,
         )
 
-    @classmethod
-    def in_place(
-        cls,
-        turn: int,
-        program: ExtractedCode | None,
-        tests: tuple[str, ...],
-        place: Place,
-        decides: Mapping[str, tuple[str, ...]],
-        reference: str | None = None,
-    ) -> Self:
-        """Return a run of pytest tests that decides several instructions."""
-        return cls(
-            turn=turn,
-            instruction_id="",
-            code=None if program is None else program.code,
-            tests=tests,
-            kind="pytest",
-            entry_point=place.entry_point,
-            tree=place.tree,
-            limits=place.limits,
-            placing=place.placing,
-            decides=decides,
-            reference=reference,
-            is_readable=program is None or program.is_readable,
-        )
-
     @property
     def program(self) -> WantedProgram:
         """Return the answer with the tests, as a program. Its place names a repository's digest."""

@@ -10,17 +10,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from schemas.errors import SourceUnreadable
-from schemas.problem import QuarantinedRow
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 MAX_DETAIL = 500
-EXCERPT_LENGTH = 200
 _BOM = b"\xef\xbb\xbf"
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -33,6 +31,10 @@ class Line:
     number: int
     content: bytes
 
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON object on the line. Raise BadRow if there is none."""
+        return parse_object(self.content)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -41,6 +43,11 @@ class Fault:
     number: int
     reason: str
     detail: str
+    content: ClassVar[bytes] = b""
+
+    def fields(self) -> dict[str, Any]:
+        """Raise BadRow."""
+        raise BadRow(self.reason, self.detail)
 
 
 class BadRow(ValueError):
@@ -122,16 +129,18 @@ def _end(n_read: int, reason: str, detail: str) -> Fault:
     return Fault(n_read + 1 if n_read else 0, reason, detail)
 
 
-def read_rows(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a CSV, Parquet or JSONL file, according to its suffix.
 
     Args:
         path: File to read.
-        columns: Columns to read from a table. Without any, every file has JSON lines.
+        columns: Columns to read from a table, by default all. If it names none, every file has
+            JSON lines.
     """
-    if columns and path.name.endswith(".csv"):
+    has_tables = columns is None or bool(columns)
+    if has_tables and path.name.endswith(".csv"):
         return read_csv(path, columns)
-    if columns and path.name.endswith(".parquet"):
+    if has_tables and path.name.endswith(".parquet"):
         return read_parquet(path, columns)
     return read_lines(path)
 
@@ -231,28 +240,11 @@ def read_models(
     for line in read_lines(path) if lines is None else lines:
         place = f"{path}:{line.number}"
         try:
-            if isinstance(line, Fault):
-                raise BadRow(line.reason, line.detail)
-            yield place, validated(model, parse_object(line.content))
+            yield place, validated(model, line.fields())
         except BadRow as bad:
             raise SourceUnreadable(
                 f"{place}: {bad.reason}: {bad.detail}. Fetch the file again, or rebuild it"
             ) from None
-
-
-def quarantined_row(
-    benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
-) -> QuarantinedRow:
-    """Return the record of a row that could not be staged, with the start of its `content`."""
-    return QuarantinedRow(
-        benchmark=benchmark,
-        dataset_version=dataset_version,
-        source_file=file,
-        source_line=line,
-        reason=bad.reason,
-        detail=bad.detail,
-        excerpt=content[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH],
-    )
 
 
 HUB = "hf:"
@@ -261,7 +253,7 @@ _BATCH_ROWS = 256
 _LONGEST_CELL = 1 << 26
 
 
-def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a Parquet file with those of the given columns that exist.
 
     Rows are numbered from 1. A fault ends the iteration.
@@ -272,7 +264,7 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
     number = 0
     try:
         with pq.ParquetFile(path) as file:
-            present = [name for name in file.schema_arrow.names if name in columns]
+            present = [name for name in file.schema_arrow.names if _is_read(name, columns)]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present):
                 for row in batch.to_pylist():
                     number += 1
@@ -281,11 +273,15 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
         yield _end(number, "unreadable_file", _first_line(fault))
 
 
+def _is_read(name: str, columns: Collection[str] | None) -> bool:
+    return columns is None or name in columns
+
+
 def _first_line(fault: Exception) -> str:
     return str(fault).partition("\n")[0] or type(fault).__name__
 
 
-def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+def read_csv(path: Path, columns: Collection[str] | None = None) -> Iterator[Line | Fault]:
     """Yield the rows of a CSV file with a header, with those of the given columns that exist.
 
     Rows are numbered from 1. A row with a wrong number of fields yields a fault. A fault of the
@@ -298,15 +294,11 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
             while (row := _next_row(rows)) is not None:
                 number += 1
                 if None in row or None in row.values():
-                    yield Fault(
-                        number,
-                        "broken_csv",
-                        "the number of fields differs from the first line",
-                    )
+                    wrong = "the number of fields differs from the first line"
+                    yield Fault(number, "broken_csv", wrong)
                     continue
-                yield Line(
-                    number, _as_json({name: cell for name, cell in row.items() if name in columns})
-                )
+                cells = {name: cell for name, cell in row.items() if _is_read(name, columns)}
+                yield Line(number, _as_json(cells))
     except (OSError, ValueError, csv.Error) as fault:
         yield _end(number, "unreadable_file", _first_line(fault))
 

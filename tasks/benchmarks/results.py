@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol
 
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode, Score
@@ -93,33 +92,16 @@ class Build:
     owns: OwnsFile
 
 
-class LayOut(Protocol):
-    """Function that writes external files below a folder, which may hold some already."""
+LayOut = Callable[
+    [Path, Mapping[str, Path], Sequence[str], Callable[[str], None], Path | None, bool],
+    Sequence[str],
+]
+"""Function that writes external files below a folder, which may hold some, and describes each.
 
-    def __call__(
-        self,
-        out: Path,
-        checkouts: Mapping[str, Path],
-        only: Sequence[str],
-        report: Callable[[str], None],
-        listing: Path | None = None,
-        fetch: bool = False,
-        /,
-    ) -> Sequence[str]:
-        """Write the files and return a line about each.
-
-        Args:
-            out: Folder of the layout.
-            checkouts: Local git checkouts given by `--checkout`, by repository name.
-            only: Names to lay out. Empty means all.
-            report: Called with progress messages.
-            listing: File with additional entries.
-            fetch: True to clone repositories without a checkout from their public address with git.
-
-        Raises:
-            UsageError: A name is unknown.
-        """
-        ...
+Its arguments are the folder, git checkouts by repository, names (all if empty), a function that
+shows progress, a file with additional entries, and True to clone repositories without a checkout.
+It raises UsageError for an unknown name.
+"""
 
 
 @dataclass(frozen=True)
@@ -137,19 +119,17 @@ class Layout:
     """NAME of the option `--resource NAME=FILE` whose file adds entries."""
 
 
-def no_names(level: str) -> Mapping[int, str]:
-    """Return no names, so that positions are shown as numbers."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Axis:
     """Axis of charts over a benchmark's result tables."""
 
     title: str
     """Title of the axis, with its unit if any."""
-    positions: Callable[[str], Mapping[int, str]] = no_names
-    """Names of the positions for tasks of one level. The level is empty if the table has none."""
+    positions: Callable[[str], Mapping[int, str]] = lambda level: {}
+    """Names of the positions for tasks of one level. The level is empty if the table has none.
+
+    Positions without a name are shown as numbers.
+    """
 
 
 @dataclass(frozen=True)
@@ -195,17 +175,12 @@ None: the folder does not tell where they are.
 """
 
 
-def no_published_data(folder: Path) -> None:
-    """Return None, because the folder of published runs does not tell where their raw data are."""
-    return
-
-
 @dataclass(frozen=True)
 class Recordings:
     """Functions that read a benchmark's published runs: answers, raw data and judgements."""
 
     answers: PublishedAnswers
-    raw_data: PublishedData = no_published_data
+    raw_data: PublishedData = lambda folder: None
     judgements: PublishedAnswers | None = None
     """Reads the published judgements of each answer (`RecordedAnswer.rubric`).
 

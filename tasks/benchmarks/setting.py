@@ -258,11 +258,6 @@ HistoryOf = Callable[[Dialog, Options], HistoryPolicy | None]
 """Function that returns the part of the past that the subject sees. None: the setting's history."""
 
 
-def same_history(dialog: Dialog, options: Options) -> None:
-    """Return None: all dialogues have the history of their setting."""
-    return
-
-
 def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
     """Return the texts of the dialog's user messages."""
     return tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
@@ -298,5 +293,5 @@ class Play:
     gold_answer: GoldAnswer = fenced_reference
     user_texts: UserTexts = own_texts
     """Texts of the user, from which the dry run estimates prompt lengths."""
-    history: HistoryOf = same_history
+    history: HistoryOf = lambda dialog, options: None
     """History that a dialogue or an option determines, from which the dry run estimates prompts."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -29,8 +29,6 @@ from tasks.benchmarks.raw_rows import (
     Fault,
     Line,
     is_hub_dataset,
-    parse_object,
-    quarantined_row,
     read_hub,
     read_rows,
     relative_name,
@@ -63,20 +61,12 @@ class GradeRoute(Frozen):
         return len(self.problem_ids) - len(self.exceptions)
 
 
-class GradeRoutes(Protocol):
-    """Function that lists how the rows of a dataset are graded. It uses no network."""
+GradeRoutes = Callable[[str, Path | None], Sequence[GradeRoute] | None]
+"""Function (dataset, folder with its files, if any) -> routes of all rows by project.
 
-    def __call__(self, dataset: str, source: Path | None) -> Sequence[GradeRoute] | None:
-        """Return the routes of all rows by project; None if they depend on files that are missing.
-
-        Args:
-            dataset: Name of the public dataset.
-            source: Folder with its files. None if they are not on this machine.
-
-        Raises:
-            SourceUnreadable: The files hold no readable row.
-        """
-        ...
+It returns None if they depend on files that are missing, raises SourceUnreadable if the files hold
+no readable row, and uses no network.
+"""
 
 
 @dataclass(frozen=True, init=False)
@@ -121,11 +111,6 @@ Plays = Callable[[str, Dialog], bool]
 """Function (setting, dialog) -> True if the setting has the dialog. A run stages no others."""
 
 
-def plays_all(setting: str, dialog: Dialog) -> bool:
-    """Return True, since every setting has every dialog."""
-    return True
-
-
 Chooses = Callable[[Options, Sequence[Dialog]], Collection[str]]
 """Function that selects the problems of a run by its options.
 
@@ -145,7 +130,7 @@ class Data:
     default_version: str = "sample"
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Folders of further versions that ship with the benchmark, by version."""
-    plays: Plays = plays_all
+    plays: Plays = lambda setting, dialog: True
     chooses: Chooses | None = None
     edition: str = ""
     """Digest of the question templates in `--templates DIR`. Empty without such templates."""
@@ -266,6 +251,24 @@ MakeRow = Callable[[RawRow], tuple[Problem, Iterable[Dialog]]]
 """Function that makes a problem and its dialogs. Raises BadRow if the row cannot be staged."""
 
 
+EXCERPT_LENGTH = 200
+
+
+def quarantined_row(
+    benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
+) -> QuarantinedRow:
+    """Return the record of a row that could not be staged, with the start of its `content`."""
+    return QuarantinedRow(
+        benchmark=benchmark,
+        dataset_version=dataset_version,
+        source_file=file,
+        source_line=line,
+        reason=bad.reason,
+        detail=bad.detail,
+        excerpt=content[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH],
+    )
+
+
 class Staging:
     """Rows of one source. Each input row is staged or quarantined.
 
@@ -309,6 +312,7 @@ class Staging:
         )
         for file, lines in tables:
             for line in lines:
+                self._n_lines += isinstance(line, Line)
                 self._add_line(file, line, make)
         if not self._n_lines:
             faults = (f"{row.source_file}: {row.detail}" for row in self.quarantined)
@@ -319,14 +323,8 @@ class Staging:
             )
 
     def _add_line(self, file: str, line: Line | Fault, make: MakeRow) -> None:
-        if isinstance(line, Fault):
-            self.quarantine(file, line.number, BadRow(line.reason, line.detail))
-            return
-        self._n_lines += 1
-
         def make_row() -> tuple[Problem, Iterable[Dialog]]:
-            fields = parse_object(line.content)
-            return make(RawRow(self._benchmark, self._version, file, line.number, fields))
+            return make(RawRow(self._benchmark, self._version, file, line.number, line.fields()))
 
         self.add(file, line.number, make_row, line.content)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import DataUnavailable, UsageError
-from tasks.datasets import download, git, located
-from tasks.datasets.catalogue import lines_to_bring
+from tasks.datasets import catalogue, download, git
 from tasks.datasets.git import files_below
 from tasks.datasets.public_data import (
     DataFolders,
@@ -95,7 +94,7 @@ def _from_sources(
         "\n".join(
             (
                 f"{dataset.full_name} could not be fetched: {'; '.join(faults)}",
-                *lines_to_bring(dataset, folders),
+                *catalogue.lines_to_bring(dataset, folders),
             )
         )
     )
@@ -108,7 +107,7 @@ def _fetch(
         return download.fetch(source, into, report, environ)
     if isinstance(source, GitSource):
         return git.fetch(source, into, report, environ)
-    return located.fetch(source, into, report, environ)
+    return catalogue.fetch(source, into, report, environ)
 
 
 def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | None:

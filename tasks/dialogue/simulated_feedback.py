@@ -4,12 +4,13 @@ The model writes its reasoning first. Only the field with the feedback is passed
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.dialog import Role
 from schemas.episode import Feedback, Step, StopReason
-from schemas.errors import AnswerMissing, ModelUnavailable
+from schemas.errors import ModelUnavailable
 from schemas.run import Sampling
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.engine import Stop, Transcript
@@ -17,10 +18,8 @@ from tasks.language.chat_model import (
     ChatModel,
     ChatRequest,
     Message,
-    Spent,
     Unreadable,
-    ask_until_read,
-    spent,
+    ask_simulator,
 )
 
 _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
@@ -39,10 +38,8 @@ class Remark:
     """Verbal feedback on a piece of code, and the cost of the model that wrote it."""
 
     text: str
-    spent: Spent
-    finish_reason: str | None
-    served_model: str | None
-    adapted: tuple[str, ...] = ()
+    cost: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of `Step` about the requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class FixedFeedback:
 
     async def remark(self, transcript: Transcript, code: str, feedback: Feedback) -> Remark:
         """Return the fixed text."""
-        return Remark(self.text, spent(()), None, None)
+        return Remark(self.text)
 
 
 @dataclass(frozen=True)
@@ -126,31 +123,22 @@ class SimulatedFeedback:
             turn=transcript.turn,
             sample=transcript.sample,
         )
-        try:
-            result = await ask_until_read(
-                self.model,
-                request,
-                lambda answer, _: prompt.again(answer),
-                self._feedback_of,
-                tries=self.tries,
-            )
-        except AnswerMissing as missing:  # The simulator's fault must not count for the subject.
-            raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
-        last = result.answers[-1]
+        result = await ask_simulator(
+            self.model,
+            request,
+            lambda answer, _: prompt.again(answer),
+            self._feedback_of,
+            tries=self.tries,
+        )
         if result.value is not None:
-            return Remark(
-                result.value,
-                spent(result.answers),
-                last.finish_reason,
-                last.served_model,
-                last.adapted,
-            )
+            return Remark(result.value, result.cost)
+        finish_reason = result.cost["finish_reason"] or "unknown"
         raise ModelUnavailable(
             f"simulator {self.model.identity.label}: none of {len(result.answers)} answers in round"
             f" {transcript.turn} of {transcript.problem.problem_id} has exactly one field"
-            f" 'Feedback:' (finish reason of the last: {last.finish_reason or 'unknown'}). Choose a"
+            f" 'Feedback:' (finish reason of the last: {finish_reason}). Choose a"
             " simulator that follows formats or has a longer context",
-            n_calls=spent(result.answers).n_calls,
+            n_calls=result.cost["n_calls"],
         )
 
     def _feedback_of(self, answer: str) -> str:
@@ -234,21 +222,9 @@ class FeedbackEnvironment:
             return self._step(transcript.turn, code, observation.feedback)
         remark = await self.speaker.remark(transcript, code, observation.feedback)
         feedback = observation.feedback.model_copy(update={"verbal": remark.text})
-        return _with_cost(self._step(transcript.turn, code, feedback), remark)
+        return self._step(transcript.turn, code, feedback).model_copy(update=remark.cost)
 
     def _step(self, turn: int, code: str, feedback: Feedback) -> Step:
         return Step(
             turn=turn, role=self.role, content=self.compose(code, feedback), feedback=feedback
         )
-
-
-def _with_cost(step: Step, remark: Remark) -> Step:
-    """Return the step with the cost of the simulated speaker."""
-    return step.model_copy(
-        update={
-            **asdict(remark.spent),
-            "finish_reason": remark.finish_reason,
-            "served_model": remark.served_model,
-            "adapted": remark.adapted,
-        }
-    )

@@ -301,11 +301,6 @@ _PART = "all"
 ScalesOf = Callable[[str], Scales | None]
 
 
-def no_scales(benchmark: str) -> Scales | None:
-    """Return None, which means that the benchmark's rubrics are unknown."""
-    return None
-
-
 @dataclass(frozen=True)
 class Imported:
     """Result of one import. `n_changed` counts ratings that are new or differ from stored ones."""
@@ -314,7 +309,9 @@ class Imported:
     n_changed: int
 
 
-def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) -> Imported:
+def import_ratings(
+    home: Home, source: Path, scales_of: ScalesOf = lambda benchmark: None
+) -> Imported:
     """Read a file of ratings into the lake.
 
     A rating replaces an earlier one by the same rater for the same item. Importing a file again

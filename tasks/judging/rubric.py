@@ -8,10 +8,10 @@ requests again, from a benchmark's `drift.yaml`.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, partial
 from importlib.resources import files
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import yaml
 from pydantic import Field, ValidationError
@@ -32,6 +32,7 @@ from tasks.language.chat_model import (
     ask_until_read,
     prompt_text,
     spent,
+    with_follow_up,
 )
 from tasks.language.prompt import fill, load_prompt, placeholders
 
@@ -96,6 +97,31 @@ class Rubric:
                 f"rubric {self.name!r} has {len(self.drift)} drift cases; at most"
                 f" {MOST_DRIFT_CASES} are allowed"
             )
+
+    @classmethod
+    def of_package(
+        cls,
+        package: str,
+        name: str,
+        show: "Callable[[Case], Case]",
+        prompt: str = "",
+        **fields: Any,
+    ) -> Self:
+        """Return a rubric whose prompt file and drift cases are in a package.
+
+        Args:
+            package: Package with the folder `prompts`, and with `drift.yaml`.
+            name: Name of the rubric.
+            show: Returns the texts of the placeholders for a drift case.
+            prompt: Name of the prompt file. Default: the rubric's name.
+            fields: Other fields of the rubric.
+        """
+        text = load_prompt(package, prompt or name)
+        return cls(name=name, prompt=text, drift=DriftMessages(package, name, text, show), **fields)
+
+    def run(self, turn: int, **values: str) -> "JudgeRun":
+        """Return the request for a judgement whose prompt has these values. See `JudgeRun.turn`."""
+        return JudgeRun(turn, self.name, (Message(Role.USER, fill(self.prompt, **values)),))
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -174,11 +200,6 @@ def _scales(rubric: Rubric) -> Mapping[str, RatingScale]:
     return own | {name: RatingScale(ends) for name, ends in rubric.people.items()}
 
 
-_SHOWN_AGAIN = 2000
-"""Characters of an unreadable answer to repeat to the judge.
-
-An endless answer would fill the context.
-"""
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FAULTS_SHOWN = 3
 
@@ -234,7 +255,7 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
         return Judgement(
             judgement_id=name, unscored_reason=UnscoredReason.JUDGE_SILENT, raw=str(missing)
         )
-    cost, last = spent(result.answers), result.answers[-1]
+    last = result.answers[-1]
     silent = not last.content and result.value is None
     reason = UnscoredReason.JUDGE_SILENT if silent else UnscoredReason.JUDGE_UNPARSABLE
     return Judgement(
@@ -242,22 +263,13 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
         answer_json=None if result.value is None else canonical_json(result.value),
         unscored_reason=None if result.value is not None else reason,
         raw=last.content or result.reason,
-        input_tokens=cost.input_tokens,
-        output_tokens=cost.output_tokens,
-        latency_s=cost.latency_s,
-        n_calls=cost.n_calls,
         served_model=last.served_model,
-        reasoning_tokens=cost.reasoning_tokens,
+        **asdict(spent(result.answers)),
     )
 
 
 def _again(first: Messages, answer: str, reason: str) -> Messages:
-    words = fill(load_prompt("tasks.judging", "again"), reason=reason)
-    return (
-        *first,
-        Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"),
-        Message(Role.USER, words),
-    )
+    return with_follow_up(first, answer, fill(load_prompt("tasks.judging", "again"), reason=reason))
 
 
 def _read(rubric: Rubric, answer: str) -> Frozen:
@@ -299,12 +311,8 @@ def values_of(
         elif value is not None:
             yield dimension, float(value), None, None
         else:
-            yield (
-                dimension,
-                None,
-                None,
-                (judgement.unscored_reason or UnscoredReason.UNDEFINED).value,
-            )
+            reason = judgement.unscored_reason or UnscoredReason.UNDEFINED
+            yield dimension, None, None, reason.value
 
 
 def verdicts_of(

@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from schemas.content_id import canonical_json
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
-from schemas.errors import ModelUnavailable
+from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import ModelIdentity, Sampling
 
 
@@ -248,6 +248,32 @@ class AskResult(Generic[T]):
     answers: tuple[Completion, ...]
     reason: str = ""
 
+    @property
+    def cost(self) -> dict[str, Any]:
+        """Return the fields of `Step` about the requests: sums over all, and facts of the last."""
+        last = self.answers[-1]
+        return asdict(spent(self.answers)) | {
+            "finish_reason": last.finish_reason,
+            "served_model": last.served_model,
+            "adapted": last.adapted,
+        }
+
+
+_SHOWN_AGAIN = 2000
+"""Maximum characters of an unusable answer to show again.
+
+An endless answer would fill the context.
+"""
+
+
+def with_follow_up(messages: Messages, answer: str, text: str) -> Messages:
+    """Return the messages, the start of an unusable answer to them, and another request."""
+    return (
+        *messages,
+        Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"),
+        Message(Role.USER, text),
+    )
+
 
 async def ask_until_read(
     model: ChatModel,
@@ -290,3 +316,23 @@ async def ask_until_read(
             reason = f"it was refused ({answer.finish_reason})"
             break
     return AskResult(None, tuple(answers), reason)
+
+
+async def ask_simulator(
+    model: ChatModel,
+    request: ChatRequest,
+    again: Callable[[str, str], Messages],
+    read: Callable[[str], T],
+    *,
+    tries: int,
+) -> AskResult[T]:
+    """Request an answer of a simulated user. See `ask_until_read`.
+
+    Raises:
+        ModelUnavailable: No answer, also if a recording does not have it. The subject is not to
+            blame.
+    """
+    try:
+        return await ask_until_read(model, request, again, read, tries=tries)
+    except AnswerMissing as missing:
+        raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing

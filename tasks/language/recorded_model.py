@@ -294,8 +294,3 @@ class ControlModel:
 
     async def aclose(self) -> None:
         """Do nothing, since there is nothing to close."""
-
-
-def silence(problem_id: str, turn: int) -> str:
-    """Return the answer of `control:empty`."""
-    return ""

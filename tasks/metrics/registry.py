@@ -23,8 +23,6 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.iterative_generation",
     "tasks.metrics.repository_dialogue",
     "tasks.metrics.text_match",
-    "tasks.metrics.code_rules",
-    "tasks.metrics.repository_dialogue",
     "tasks.metrics.verifiable_instructions",
 )
 

@@ -94,54 +94,34 @@ def coherence(is_local: bool, is_global: bool) -> float:
     return 1.0 + is_local + is_global
 
 
-@metric("user_faithful", title="faithful", judged=True)
-def user_faithful(n_met: int, n_judged: int) -> float:
-    """Return the share of the simulated user's replies that are faithful to the issue.
+def _of_replies(name: str, title: str, what: str, source: str) -> Metric[[int, int], float]:
+    def of_replies(n_met: int, n_judged: int) -> float:
+        return share(n_met, n_judged, "replies")
 
-    A faithful reply adheres to the issue's intent and knowledge.
-
-    Raises:
-        ValueError: `n_judged` is 0, or `n_met` is larger.
-
-    Source: section 8.2, faithfulness.
-    """
-    return share(n_met, n_judged, "replies")
-
-
-@metric("user_on_goal", title="on goal", judged=True)
-def user_on_goal(n_met: int, n_judged: int) -> float:
-    """Return the share of the simulated user's replies that pursue its goal.
+    of_replies.__doc__ = f"""Return the share of the simulated user's replies that {what}.
 
     Raises:
         ValueError: `n_judged` is 0, or `n_met` is larger.
 
-    Source: section 8.2, goal adherence.
+    Source: section 8.2, {source}.
     """
-    return share(n_met, n_judged, "replies")
+    return metric(name, title=title, judged=True)(of_replies)
 
 
-@metric("user_in_environment", title="in environment", judged=True)
-def user_in_environment(n_met: int, n_judged: int) -> float:
-    """Return the share of the simulated user's replies that claim no ability a user lacks.
-
-    Raises:
-        ValueError: `n_judged` is 0, or `n_met` is larger.
-
-    Source: section 8.2, environment adherence.
-    """
-    return share(n_met, n_judged, "replies")
-
-
-@metric("user_without_fault", title="user sound", judged=True)
-def user_without_fault(n_met: int, n_judged: int) -> float:
-    """Return the share of the simulated user's replies that meet all three criteria.
-
-    Raises:
-        ValueError: `n_judged` is 0, or `n_met` is larger.
-
-    Source: section 8.2, column All of Table 4.
-    """
-    return share(n_met, n_judged, "replies")
+user_faithful = _of_replies(
+    "user_faithful", "faithful", "are faithful to the issue", "faithfulness"
+)
+"""A faithful reply adheres to the issue's intent and knowledge."""
+user_on_goal = _of_replies("user_on_goal", "on goal", "pursue its goal", "goal adherence")
+user_in_environment = _of_replies(
+    "user_in_environment",
+    "in environment",
+    "claim no ability a user lacks",
+    "environment adherence",
+)
+user_without_fault = _of_replies(
+    "user_without_fault", "user sound", "meet all three criteria", "column All of Table 4"
+)
 
 
 @metric("user_revised", title="revised", better="lower")

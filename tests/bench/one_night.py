@@ -117,7 +117,7 @@ def main() -> None:
             {
                 "status": report.status,
                 "reason": report.reason,
-                "calls": report.model_calls,
+                "calls": report.work.model_calls if report.work else None,
                 "owed": report.pending,
                 "programs_ahead": board.programs_ahead,
                 "answers": board.answers,

@@ -119,8 +119,9 @@ def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:
     spoken = [request for request in requests if request.model.spec.startswith("openai:")]
     assert len(spoken) == 4
     outcome = run_night(migrated, spoken, Board())
-    assert [(report.status, report.model_calls, report.pending) for report in outcome.reports] == [
-        ("finished", 0, 0)
-    ] * len(spoken)
+    assert [
+        (report.status, report.work and report.work.model_calls, report.pending)
+        for report in outcome.reports
+    ] == [("finished", 0, 0)] * len(spoken)
     _, rows = query(migrated.path, "SELECT DISTINCT run_id FROM leaderboard")
     assert {report.run_id for report in outcome.reports} <= {run_id for (run_id,) in rows}

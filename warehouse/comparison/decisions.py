@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 
 BETTER, WORSE, EQUIVALENT = "better", "worse", "equivalent"
-BOOTSTRAP, SEQUENCE = "bootstrap", "sequence"
-"""Kinds of intervals, as in `leaderboard.interval_kind`."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def hold_together(e_values: Sequence[float], alpha: float) -> list[bool]:
         e_values: evidence for each decision, as in `decisions.e_value`. A decision without a claim
             has 0.
     """
-    from warehouse.comparison.sequential import e_bh  # numpy, which `parley show` need not import
+    from warehouse.comparison.sequential import e_bh  # imports numpy, which `parley show` lacks
 
     return e_bh(e_values, alpha / _FALSE_CLAIMS)
 

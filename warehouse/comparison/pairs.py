@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from schemas.night.decision import BOOTSTRAP, SEQUENCE
 from warehouse import sql_files
-from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, Decisions, MetricDecision
+from warehouse.comparison.decisions import Decisions, MetricDecision
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
 

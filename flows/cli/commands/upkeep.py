@@ -1,4 +1,4 @@
-"""Maintenance commands: publish, release, server, doctor."""
+"""Maintenance commands: publish, release, server, doctor, and the test of an endpoint."""
 
 import json
 import sys

@@ -17,11 +17,12 @@ from flows.site.pages import address, comparison_page, history_page
 from flows.text.comparison import judge_drift_text, sequence_text
 from schemas.base import Frozen
 from schemas.errors import ParleyError
+from schemas.night.decision import SEQUENCE
 from schemas.outside.display import plain_line
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import Home
 from tasks.storage.new_folder import replace_file
-from warehouse.comparison.decisions import EQUIVALENT, SEQUENCE
+from warehouse.comparison.decisions import EQUIVALENT
 
 MESSAGE_LENGTH = 4000
 """Maximum characters of a message. Chat services cut or reject longer ones."""

@@ -25,10 +25,10 @@ from sandbox.backends.bubblewrap.tool import (
     check_python,
 )
 from sandbox.backends.zygote.pool import Lease, kind
-from sandbox.backends.zygote.process import REPORT_FD, RunEnding, Zygote, ZygoteGone
+from sandbox.backends.zygote.process import RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
 from sandbox.host.file_archive import checked_name
-from sandbox.host.python_environment import clean_environment, environment_digest, placed
+from sandbox.host.python_environment import environment_digest, placed
 from sandbox.host.resource_limits import MIB, bounds, niceness
 from sandbox.host.slots import hold_slot, sandbox_fault, slot_count, uid_of
 from sandbox.host.supervision import (
@@ -159,7 +159,6 @@ class ZygoteSession:
         request = marshal.dumps(
             {
                 "argv": tuple(placed(item, HARNESS_DIRECTORY) for item in argv),
-                "environment": clean_environment("/tmp", REPORT_FD),
                 "files": {checked_name(name): content for name, content in (files or {}).items()},
                 "limits": bounds(limits),
                 "niceness": niceness(),

@@ -155,7 +155,7 @@ def traffic() -> tuple[bytes, ...]:
     If a run has changed them, the namespace is not used again, because the next run could read
     them.
     """
-    return tuple(_read(f"/proc/self/net/{name}") for name in _TRAFFIC)
+    return tuple(_counters(f"/proc/self/net/{name}") for name in _TRAFFIC)
 
 
 def own_namespaces() -> tuple[int, int, int, int]:
@@ -289,18 +289,35 @@ def _mount(
     )
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "wb", buffering=0) as file:
-        file.write(text.encode())
-
-
-def _read(path: str) -> bytes:
+def _counters(path: str) -> bytes:
     """Return a file's bytes; none if the kernel has no such file."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_all(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except FileNotFoundError:
         return b""
+
+
+def read_all(descriptor: int) -> bytes:
+    """Read the rest of a file and close it.
+
+    A file object is not used, because it would make a fork copy more memory pages.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    pieces: list[bytes] = []
+    while piece := os.read(descriptor, 1 << 20):
+        pieces.append(piece)
+    os.close(descriptor)
+    return b"".join(pieces)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _checked(result: int, what: str) -> None:

@@ -187,7 +187,7 @@ def program(
             os.set_inheritable(descriptor, False)
         isolation.become(request["uid"], as_root)
         isolation.die_with_parent()
-        as_interpreter(script, request["argv"], request["environment"])
+        as_interpreter(script, request["argv"])
         limits["as"] = tuple(bound + loaded_bytes for bound in limits["as"])
         isolation.set_limits(limits)
         isolation.load_filter(system_calls)
@@ -207,7 +207,7 @@ def starter(
     Args:
         loaded: descriptor of the channel to the process with the libraries.
         namespaces: see `child_isolation.own_namespaces`.
-        request: request of the program: argv, environment, limits, niceness, uid.
+        request: request of the program: argv, limits, niceness, uid.
     """
 
     def start(answers: int, questions: int, to_program: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import sys
 import traceback
 import types
 
+from child_isolation import read_all
 from fork_memory import fill_free_blocks, release_free_memory, use_huge_pages
 
 TYPE_CHECKING = False
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIRST_HIGH_FD, _REHEARSALS = 64, 20
+_environment = {
+    # bubblewrap sets these two, and no run has them.
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PWD", "LD_BIND_NOW")
+}
 _hooks: list[dict[str, Callable[[], object]]] = []
 _GUARD = b'\nif __name__ == "__main__":'
 
@@ -78,8 +85,8 @@ def settle() -> None:
 
     The garbage collector of a fork then ignores the current objects, and does not write to them.
     """
-    for name in ("PWD", "LD_BIND_NOW"):  # bubblewrap sets them, and no run has them.
-        os.environ.pop(name, None)
+    os.environ.clear()  # A library may have changed it.
+    os.environ.update(_environment)
     site.setquit()
     site.setcopyright()
     site.sethelper()
@@ -122,21 +129,6 @@ def _memory() -> tuple[int, int, int]:
     return int(size), int(used), int(shared)
 
 
-def read_all(descriptor: int) -> bytes:
-    """Read the rest of a file and close it.
-
-    A file object is not used, because it would make a fork copy more memory pages.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    pieces: list[bytes] = []
-    while piece := os.read(descriptor, 1 << 20):
-        pieces.append(piece)
-    os.close(descriptor)
-    return b"".join(pieces)
-
-
 def others() -> int:
     """Return the number of children and threads that this process should not have."""
     try:
@@ -175,16 +167,11 @@ def _keep_hook(**hooks: Callable[[], object]) -> None:
     _hooks.append(hooks)
 
 
-def as_interpreter(
-    script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]
-) -> None:
+def as_interpreter(script: types.ModuleType, argv: tuple[str, ...]) -> None:
     """Make this process look like an interpreter that was just started with `script`."""
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)
-    if dict(os.environ) != environment:
-        os.environ.clear()
-        os.environ.update(environment)
     sys.argv[:] = argv
     sys.modules["__main__"] = script
     seed_random_states()

@@ -37,7 +37,6 @@ from warm_interpreter import (
     others,
     place_descriptors,
     preload,
-    read_all,
     resident,
     settle,
 )
@@ -186,7 +185,7 @@ def isolated(
         request_fd, status, *high_descriptors = place_descriptors(
             descriptors[:4], (*descriptors[4:], *loaded)
         )
-        request = marshal.loads(read_all(request_fd))
+        request = marshal.loads(isolation.read_all(request_fd))
         os.setsid()
         os.nice(request["niceness"])
         isolation.die_first()
@@ -235,12 +234,12 @@ def command(
             os.close(descriptor)
         stay_first()
     if script is None or argv[0] != sys.executable:
-        execute(argv, request["environment"], limits)
+        execute(argv, limits)
     program_request = {
         "argv": argv[first:],
-        **{name: request[name] for name in ("environment", "limits", "niceness", "uid")},
+        **{name: request[name] for name in ("limits", "niceness", "uid")},
     }
-    as_interpreter(script, argv[first:], request["environment"])
+    as_interpreter(script, argv[first:])
     isolation.show_memory_to_own_user()
     isolation.set_limits({**limits, "as": tuple(bound + loaded_bytes for bound in limits["as"])})
     if request["loaded"] and script.RUNS_AS_FIRST_PROCESS:
@@ -269,16 +268,14 @@ def stay_first() -> None:
             os._exit(128 - code if code < 0 else code)
 
 
-def execute(
-    argv: tuple[str, ...], environment: dict[str, str], limits: dict[str, tuple[int, int]]
-) -> NoReturn:
+def execute(argv: tuple[str, ...], limits: dict[str, tuple[int, int]]) -> NoReturn:
     """Replace this process by a new program."""
     try:
         # Python ignores these signals. Without a reset, programs would ignore them, too.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         isolation.set_limits(limits)
-        os.execvpe(argv[0], argv, environment)
+        os.execvp(argv[0], argv)
     except FileNotFoundError:
         os.write(2, f"{argv[0]}: not found\n".encode())
         os._exit(_NOT_FOUND)

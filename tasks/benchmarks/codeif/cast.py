@@ -4,6 +4,7 @@ The user follows a script, or reviews each answer by the reports of the tests th
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
@@ -54,8 +55,11 @@ def test_runs(
             ]
         else:
             place, decides = place_of(problem, dialog, names)
-            nodes = _nodes(decides)
-            runs.append(TestRun.in_place(turn, program, nodes, place, decides, reference))
+            run = TestRun.of(
+                turn, "", program, _nodes(decides), "pytest", place.entry_point, reference
+            )
+            placed = {"tree": place.tree, "limits": place.limits, "placing": place.placing}
+            runs.append(replace(run, decides=decides, **placed))
     return tuple(runs)
 
 

@@ -262,13 +262,13 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
 
     Each dialog names the context, so that the comments are part of ids. No dialog shows it.
     """
-    contexts, bad_rows, n_bad_rows = read_comments(source, BENCHMARK_NAME, version)
+    contexts, bad_rows = read_comments(source, BENCHMARK_NAME, version)
     update = {"context_id": contexts[0].context_id} if contexts else {}
     return Staged(
         dialogs=(dialog.model_copy(update=update) for dialog in staged.dialogs),
         problems=staged.problems,
         quarantined=(*staged.quarantined, *bad_rows),
-        n_input=staged.n_input + n_bad_rows,
+        n_input=staged.n_input + len(bad_rows),
         contexts=contexts,
     )
 

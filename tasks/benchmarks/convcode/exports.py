@@ -6,7 +6,6 @@ the agreement of static and live runs on the ranking of models (Section 4.3).
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tasks.benchmarks.conditions import (
     query_records,
     records_of_runs,
     rows_of,
+    table_of_runs,
     without,
 )
 from tasks.benchmarks.convcode.log_files.log_folder import file_model_name
@@ -37,63 +37,39 @@ from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows
 
+Run = Mapping[str, Any]
+"""Row of the query `figures`, and its condition."""
 
-@dataclass(frozen=True)
-class Run:
-    """Figures of one run."""
 
-    part: str
-    model: str
-    dataset_version: str
-    feedback: str
-    turns: int
-    options: str
-    reference_model: str | None
-    mrr: float | None
-    mrr_upstream: float | None
-    recall: float | None
-    n_mrr: int
-    n_mrr_unscored: int
-    n_recall: int
-    n_recall_unscored: int
-    isolated: bool
-    condition: Condition
+def is_of_control(run: Run) -> bool:
+    """Return True if the answers come from a control."""
+    return is_control(run["model"])
 
-    @property
-    def is_of_control(self) -> bool:
-        """Return True if the answers come from a control."""
-        return is_control(self.model)
 
-    @property
-    def compared_by(self) -> tuple[str, str, int]:
-        """Return the values that must be equal in a static run and a live run to compare them."""
-        return self.dataset_version, self.feedback, self.turns
+def compared_by(run: Run) -> tuple[str, str, int]:
+    """Return the values that must be equal in a static run and a live run to compare them."""
+    return run["dataset_version"], run["feedback"], run["turns"]
 
-    @property
-    def replayed_condition(self) -> Condition:
-        """Return the condition without the digest of the data.
 
-        It differs between static settings, since each has logs of its own.
-        """
-        return without(self.condition, "dataset_digest")
+def replayed_condition(run: Run) -> Condition:
+    """Return the condition without the digest of the data.
 
-    @property
-    def is_of_reference(self) -> bool:
-        """Return True if the replayed logs come from the model under test itself."""
-        names = {file_model_name(self.model), file_model_name(self.model.partition(":")[2])}
-        return self.reference_model is not None and file_model_name(self.reference_model) in names
+    It differs between static settings, since each has logs of its own.
+    """
+    return without(run["condition"], "dataset_digest")
+
+
+def is_of_reference(run: Run) -> bool:
+    """Return True if the replayed logs come from the model under test itself."""
+    model, reference = run["model"], run["reference_model"]
+    names = {file_model_name(model), file_model_name(model.partition(":")[2])}
+    return reference is not None and file_model_name(reference) in names
 
 
 def published_runs(home: Path, run_ids: Sequence[str]) -> list[Run]:
     """Return the figures of the named or all published runs, newest first."""
-    columns = {field.name for field in fields(Run)}
-    return [
-        Run(
-            **{name: value for name, value in record.items() if name in columns},
-            condition=condition_of(record, settings()),
-        )
-        for record in query_records(home, "convcode", "figures", run_ids)
-    ]
+    records = query_records(home, "convcode", "figures", run_ids)
+    return [record | {"condition": condition_of(record, settings())} for record in records]
 
 
 _EXPERT = FeedbackSetting(verbal=VerbalFeedback.EXPERT)
@@ -115,11 +91,6 @@ SPEAKER_COLUMNS = (
     "isolated",
     "run_id",
     *_CONDITION,
-)
-CURVE_COLUMNS = (
-    *("model", "setting", "part", "feedback", "dataset_version", "options", "reference_model"),
-    *("turn", "pass_at_1", "pass_at_1_low", "pass_at_1_high", "n", "n_unscored"),
-    *("pass_at_1_upstream", "sandbox", "isolated", "run_id"),
 )
 LEAKAGE_COLUMNS = (
     *_KEY,
@@ -213,9 +184,7 @@ def curves(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    records = records_of_runs(home, "convcode", "curves", run_ids, settings(), has_controls=True)
-    columns = (*CURVE_COLUMNS, *(name for name in CONDITION_COLUMNS if name not in CURVE_COLUMNS))
-    return columns, [tuple(record[name] for name in columns) for record in records]
+    return table_of_runs(home, "convcode", "curves", run_ids, settings(), has_controls=True)
 
 
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -233,27 +202,24 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     live = [
         run
         for run in published_runs(home, run_ids)
-        if run.part == "live" and (run_ids or not run.is_of_control)
+        if run["part"] == "live" and (run_ids or not is_of_control(run))
     ]
     rows: list[tuple[object, ...]] = []
-    for version, model in sorted({(run.dataset_version, run.model) for run in live}):
-        ours = [run for run in live if (run.dataset_version, run.model) == (version, model)]
-        for condition in rows_of(run.condition for run in ours):
-            newest = _newest_of_feedback(run for run in ours if fits(run.condition, condition))
+    for version, model in sorted({(run["dataset_version"], run["model"]) for run in live}):
+        ours = [run for run in live if (run["dataset_version"], run["model"]) == (version, model)]
+        for condition in rows_of(run["condition"] for run in ours):
+            newest = _newest_of_feedback(run for run in ours if fits(run["condition"], condition))
             turns, coverage = (
                 json.loads(condition.get(f"{OPTION}{name}", "null")) for name in (TURNS, COVERAGE)
             )
-            isolated = all(run.isolated for run in newest.values())
+            isolated = all(run["isolated"] for run in newest.values())
             start = (model, version, turns and int(turns), coverage, isolated)
             rows += _rows_of_metrics(start, _MAIN_METRICS, _FEEDBACK, newest, condition)
     return MAIN_COLUMNS, rows
 
 
 def _newest_of_feedback(runs: Iterable[Run]) -> Mapping[str, Run]:
-    newest: dict[str, Run] = {}
-    for run in runs:
-        newest.setdefault(run.feedback, run)
-    return newest
+    return {run["feedback"]: run for run in reversed([*runs])}
 
 
 def _rows_of_metrics(
@@ -268,7 +234,7 @@ def _rows_of_metrics(
     return [
         (
             *(*start, metric),
-            *(getattr(run, metric, None) for run in runs),
+            *(run and run[metric] for run in runs),
             *condition_cells(condition),
         )
         for metric in metrics
@@ -286,9 +252,8 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run with replayed feedback is published.
     """
-    rows = list(
-        _correlations([run for run in published_runs(home, run_ids) if not run.is_of_control])
-    )
+    runs = [run for run in published_runs(home, run_ids) if not is_of_control(run)]
+    rows = list(_correlations(runs))
     if not rows:
         raise UsageError(
             f"no run with replayed feedback is published in {home}. "
@@ -298,8 +263,8 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def _correlations(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
-    static = _groups(run for run in runs if run.part == "static" and not run.is_of_reference)
-    live = _groups(run for run in runs if run.part == "live" and run.feedback in _REPLAYED)
+    static = _groups(run for run in runs if run["part"] == "static" and not is_of_reference(run))
+    live = _groups(run for run in runs if run["part"] == "live" and run["feedback"] in _REPLAYED)
     pairs: list[tuple[_Group, _Group]] = []
     for ours in static:
         pairs += [(ours, other) for other in live if _are_compared(ours, other)] or [(ours, {})]
@@ -307,10 +272,10 @@ def _correlations(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
     for ours, theirs in pairs:
         run, replayed = (next(iter(group.values()), None) for group in (theirs or ours, ours))
         assert run is not None
-        reference = replayed.reference_model if replayed else ""
-        place = (*run.compared_by[:2], reference, run.turns, run.options if theirs else "")
+        reference = replayed["reference_model"] if replayed else ""
+        place = (*compared_by(run)[:2], reference, run["turns"], run["options"] if theirs else "")
         for figures in _compared(ours, theirs):
-            yield *place, *figures, *condition_cells(run.replayed_condition)
+            yield *place, *figures, *condition_cells(replayed_condition(run))
 
 
 _Group = Mapping[str, Run]
@@ -320,26 +285,23 @@ _Group = Mapping[str, Run]
 def _groups(runs: Iterable[Run]) -> Sequence[_Group]:
     groups: dict[tuple[Any, ...], dict[str, Run]] = {}
     for run in runs:
-        condition = tuple(sorted(run.replayed_condition.items()))
-        key = (run.compared_by, run.reference_model or "", run.options, condition)
-        groups.setdefault(key, {}).setdefault(run.model, run)
+        condition = tuple(sorted(replayed_condition(run).items()))
+        key = (compared_by(run), run["reference_model"] or "", run["options"], condition)
+        groups.setdefault(key, {}).setdefault(run["model"], run)
     return [group for _, group in sorted(groups.items(), key=lambda item: item[0])]
 
 
 def _are_compared(static: _Group, live: _Group) -> bool:
     one, other = next(iter(static.values())), next(iter(live.values()))
-    return one.compared_by == other.compared_by and fits(
-        one.replayed_condition, other.replayed_condition
+    return compared_by(one) == compared_by(other) and fits(
+        replayed_condition(one), replayed_condition(other)
     )
 
 
 def _compared(static: _Group, live: _Group) -> Iterator[tuple[object, ...]]:
     for static_metric, live_metric in PAIRED:
         models = sorted(static.keys() & live.keys())
-        values = [
-            (getattr(static[model], static_metric), getattr(live[model], live_metric))
-            for model in models
-        ]
+        values = [(static[model][static_metric], live[model][live_metric]) for model in models]
         pairs = [pair for pair in values if None not in pair]
         test = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])
         yield static_metric, live_metric, test.n, test.rho, test.p, test.note
@@ -355,16 +317,17 @@ def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of this benchmark is published.
     """
-    runs = [run for run in published_runs(home, run_ids) if run_ids or not run.is_of_control]
+    runs = [run for run in published_runs(home, run_ids) if run_ids or not is_of_control(run)]
     groups: dict[tuple[Any, ...], list[Run]] = {}
-    for run in (run for run in runs if run.part == "static"):
-        own = tuple(sorted(run.replayed_condition.items()))
-        key = (run.dataset_version, run.reference_model or "", run.model, run.turns, own)
+    for run in (run for run in runs if run["part"] == "static"):
+        own = tuple(sorted(replayed_condition(run).items()))
+        version, reference = run["dataset_version"], run["reference_model"] or ""
+        key = (version, reference, run["model"], run["turns"], own)
         groups.setdefault(key, []).append(run)
     rows: list[tuple[object, ...]] = []
     for key, members in sorted(groups.items()):
         newest = _newest_of_feedback(members)
-        start = (*key[:4], all(run.isolated for run in newest.values()))
+        start = (*key[:4], all(run["isolated"] for run in newest.values()))
         rows += _rows_of_metrics(start, _STATIC_METRICS, _REPLAYED, newest, dict(key[4]))
     return STATIC_COLUMNS, rows
 

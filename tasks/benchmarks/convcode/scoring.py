@@ -22,7 +22,7 @@ from schemas.episode import (
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
-from tasks.benchmarks.convcode.settings import LIVE, Replay, is_live, rounds
+from tasks.benchmarks.convcode.settings import LIVE, Replay, rounds
 from tasks.benchmarks.convcode.stage import code_of
 from tasks.metrics.iterative_generation import (
     contains_refined_code,
@@ -79,7 +79,7 @@ class Task:
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
     """Return Pass@1 of every turn, MRR and Recall of the task, and leakage of expert feedback."""
-    return tuple(_live(request) if is_live(request.setting) else _static(request))
+    return tuple(_live(request) if request.setting in LIVE else _static(request))
 
 
 def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
@@ -88,7 +88,7 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
     Feedback may end an episode before its last round.
     """
     n_rounds = rounds(setting, options)
-    if is_live(setting):
+    if setting in LIVE:
         turns, whole = tuple(range(n_rounds)), True
     else:
         replay = Replay.of(dialog)

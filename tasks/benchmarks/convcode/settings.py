@@ -116,7 +116,7 @@ def execution_text(
     hanging = [case for case in report.cases if case.outcome is Outcome.TIMEOUT]
     if is_upstreams:
         failing = [case for case in failing if case not in hanging]
-    blocks = [_block(_method(case), case.detail) for case in failing]
+    blocks = [_block(case.name.rpartition(".")[2].upper(), case.detail) for case in failing]
     if hanging and not is_upstreams and not any(case in hanging for case in failing):
         # No name, since the test may not be shown.
         blocks.append(_block(WHOLE_PROGRAM, hanging[0].detail))
@@ -150,10 +150,6 @@ def _covered(
         for method in own
     ]
     return tuple(case for case in cases if case.name in methods[:N_PARTIAL])
-
-
-def _method(case: CaseVerdict) -> str:
-    return case.name.rpartition(".")[2].upper()
 
 
 def _block(name: str, detail: str) -> str:
@@ -293,11 +289,6 @@ def settings() -> dict[str, Setting]:
         )
         for name, feedback in STATIC.items()
     }
-
-
-def is_live(setting: str) -> bool:
-    """Return True if the setting's feedback is about the model's own code."""
-    return setting in LIVE
 
 
 def feedback_turns(setting: str, options: Mapping[str, str]) -> int:

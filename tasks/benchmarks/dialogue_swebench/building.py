@@ -24,7 +24,13 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.stage import QUERIES
 from tasks.benchmarks.setting import Options
 from tasks.judging.rubric import RatingScale
-from tasks.language.chat_model import ChatRequest, Message, Unreadable, ask_until_read
+from tasks.language.chat_model import (
+    ChatRequest,
+    Message,
+    Unreadable,
+    ask_until_read,
+    with_follow_up,
+)
 from tasks.language.prompt import PromptTexts, fill
 
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", ("query_draft", "query_revision"))
@@ -116,11 +122,8 @@ async def _request_message(
     )
 
     def again(answer: str, reason: str) -> tuple[Message, ...]:
-        previous = Message(Speaker.ASSISTANT, answer[:2000] or "-")
-        return (
-            Message(Speaker.USER, prompt),
-            previous,
-            Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."),
+        return with_follow_up(
+            question.messages, answer, f"That cannot be used: {reason}. Write it again."
         )
 
     result = await ask_until_read(

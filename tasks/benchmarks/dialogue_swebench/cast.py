@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
-from schemas.errors import AnswerMissing, ModelUnavailable
+from schemas.errors import ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.dialogue_swebench.settings import (
     FIRST_QUERY,
@@ -47,8 +47,8 @@ from tasks.language.chat_model import (
     Message,
     Messages,
     Unreadable,
-    ask_until_read,
-    spent,
+    ask_simulator,
+    with_follow_up,
 )
 from tasks.language.prompt import fill, quote_messages, quote_text
 
@@ -100,7 +100,6 @@ REVISED, LEFT = "revised", "violations_left"
 _REPLY = Sampling(max_tokens=MOST_TOKENS)
 TOO_LONG = "too_long"
 _NAME = "User:"
-_SHOWN_AGAIN = 2000
 
 
 # Both docstrings are part of the schema that the simulator sees. Do not change them.
@@ -267,17 +266,10 @@ class IssueUser:
         request = transcript.request(messages, sampling, answer_schema=schema)
 
         def again(answer: str, reason: str) -> Messages:
-            return (
-                *messages,
-                Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"),
-                Message(Role.USER, f"That cannot be used: {reason}. Answer again."),
-            )
+            return with_follow_up(messages, answer, f"That cannot be used: {reason}. Answer again.")
 
         assert self.model is not None
-        try:
-            return await ask_until_read(self.model, request, again, read, tries=TRIES)
-        except AnswerMissing as missing:
-            raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
+        return await ask_simulator(self.model, request, again, read, tries=TRIES)
 
     def _no_reply_error(self, transcript: Transcript, result: AskResult[Any]) -> ModelUnavailable:
         assert self.model is not None
@@ -285,7 +277,7 @@ class IssueUser:
             f"simulator {self.model.identity.label}: {len(result.answers)} replies in round"
             f" {transcript.turn} of {transcript.problem.problem_id} are unusable ({result.reason})."
             " Choose a simulator with a longer context",
-            n_calls=spent(result.answers).n_calls,
+            n_calls=result.cost["n_calls"],
         )
 
     def _reply_step(
@@ -302,21 +294,13 @@ class IssueUser:
         kind: StepKind,
         labels: tuple[tuple[str, str], ...],
     ) -> Step:
-        cost, last = spent(result.answers), result.answers[-1]
         return Step(
             turn=transcript.turn,
             role=self.role,
             content=content,
             kind=kind,
-            input_tokens=cost.input_tokens,
-            output_tokens=cost.output_tokens,
-            latency_s=cost.latency_s,
-            n_calls=cost.n_calls,
-            finish_reason=last.finish_reason,
-            served_model=last.served_model,
-            adapted=last.adapted,
-            reasoning_tokens=cost.reasoning_tokens,
             labels=labels,
+            **result.cost,
         )
 
 

@@ -15,7 +15,8 @@ from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import SERVICES, Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, PinnedImages, images_beside
-from tasks.benchmarks.raw_rows import BadRow, quarantined_row
+from tasks.benchmarks.raw_rows import BadRow
+from tasks.benchmarks.staging import quarantined_row
 from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.environments import Environments, Recipe
 from tasks.storage.files.git_repositories import FORMS, Repositories

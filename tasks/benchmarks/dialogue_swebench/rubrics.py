@@ -14,9 +14,8 @@ from schemas.episode import Episode, Step
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.dialogue_swebench.settings import RUBRICS as NAMES
 from tasks.dialogue.agents.repository.labels import ENDED
-from tasks.judging.rubric import Case, DriftMessages, JudgeRun, Rubric
-from tasks.language.chat_model import Message
-from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
+from tasks.judging.rubric import Case, JudgeRun, Rubric
+from tasks.language.prompt import quote_messages, quote_text
 
 _PACKAGE = "tasks.benchmarks.dialogue_swebench"
 SEEKING, NATURALNESS, COHERENCE, USER_TURN = NAMES
@@ -52,14 +51,6 @@ class UserTurn(Frozen):
     in_environment: bool
 
 
-def _messages(prompt: str, **values: str) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(prompt, **values)),)
-
-
-def _prompt(name: str) -> str:
-    return load_prompt(_PACKAGE, name)
-
-
 def _case_texts(case: Case) -> Case:
     quoted = {
         name: quote_text(value) for name, value in case.items() if name in ("message", "reply")
@@ -68,51 +59,47 @@ def _case_texts(case: Case) -> Case:
     return {**case, **quoted, **dialogues}
 
 
-def _drift(name: str) -> DriftMessages:
-    return DriftMessages(_PACKAGE, name, _prompt(name), _case_texts)
-
-
 RUBRICS = {
-    SEEKING: Rubric(
-        name=SEEKING,
+    SEEKING: Rubric.of_package(
+        _PACKAGE,
+        SEEKING,
+        _case_texts,
         version="2",
-        prompt=_prompt(SEEKING),
         answer=Seeks,
         values=lambda answer: {"": float(answer.asks)},
         ranges={"": (0, 1)},
-        drift=_drift(SEEKING),
     ),
-    NATURALNESS: Rubric(
-        name=NATURALNESS,
+    NATURALNESS: Rubric.of_package(
+        _PACKAGE,
+        NATURALNESS,
+        _case_texts,
         version="3",
-        prompt=_prompt(NATURALNESS),
         answer=Natural,
         values=lambda answer: {"": float(answer.rating)},
         scope="dialogue",
         ranges={"": (1, 3)},
-        drift=_drift(NATURALNESS),
     ),
-    COHERENCE: Rubric(
-        name=COHERENCE,
+    COHERENCE: Rubric.of_package(
+        _PACKAGE,
+        COHERENCE,
+        _case_texts,
         version="3",
-        prompt=_prompt(COHERENCE),
         answer=Coherent,
         values=lambda answer: {"local": float(answer.is_local), "global": float(answer.is_global)},
         dimensions=("local", "global"),
         scope="dialogue",
         ranges={"local": (0, 1), "global": (0, 1)},
         people={"": (1, 3)},
-        drift=_drift(COHERENCE),
     ),
-    USER_TURN: Rubric(
-        name=USER_TURN,
+    USER_TURN: Rubric.of_package(
+        _PACKAGE,
+        USER_TURN,
+        _case_texts,
         version="2",
-        prompt=_prompt(USER_TURN),
         answer=UserTurn,
         values=lambda answer: {name: float(value) for name, value in answer.model_dump().items()},
         dimensions=tuple(UserTurn.model_fields),
         ranges=dict.fromkeys(UserTurn.model_fields, (0, 1)),
-        drift=_drift(USER_TURN),
     ),
 }
 
@@ -164,29 +151,24 @@ def _quote_whole_dialogue(episode: Episode) -> str:
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """Return a judgement for each agent message, each reply of the user, or the dialogue."""
-    rubric, episode = request.rubric, request.episode
-    text = RUBRICS[rubric].prompt
-    if rubric == SEEKING:
+    rubric, episode = RUBRICS[request.rubric], request.episode
+    if rubric.name == SEEKING:
         return [
-            JudgeRun(step.turn, rubric, _messages(text, message=quote_text(step.content)))
+            rubric.run(step.turn, message=quote_text(step.content))
             for step in agent_messages(episode)
         ]
-    if rubric == USER_TURN:
+    if rubric.name == USER_TURN:
         return [
-            JudgeRun(
+            rubric.run(
                 reply.turn,
-                rubric,
-                _messages(
-                    text,
-                    issue=request.problem.prompt,
-                    dialogue=quote_dialogue(
-                        step for step in episode.messages if step.turn < reply.turn
-                    ),
-                    reply=quote_text(reply.content),
+                issue=request.problem.prompt,
+                dialogue=quote_dialogue(
+                    step for step in episode.messages if step.turn < reply.turn
                 ),
+                reply=quote_text(reply.content),
             )
             for reply in user_replies(episode)
         ]
     if not has_agent_turn(episode):
         return ()
-    return (JudgeRun(0, rubric, _messages(text, dialogue=_quote_whole_dialogue(episode))),)
+    return (rubric.run(0, dialogue=_quote_whole_dialogue(episode)),)

@@ -5,6 +5,7 @@ Judges rate the dialogues of settings whose names end in `_judged`.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from schemas.content_id import content_id
@@ -89,17 +90,13 @@ def _settings() -> Mapping[str, Setting]:
             rubrics=rubrics,
             options=(SAMPLE,),
         )
-        settings[NO_REVISION + end] = Setting(
+        settings[NO_REVISION + end] = replace(
+            settings[FULL + end],
             name=NO_REVISION + end,
             help=f"like full, without the check of the user's replies (section 8.2){suffix}",
-            needs_simulator=True,
-            simulator_tokens=MOST_TOKENS,
-            simulator_heeds_subject=False,
-            plays_known_answers_alone=True,
             prompts=_prompts("user"),
             simulator_prompts=("user",),
-            rubrics=rubrics,
-            options=(SAMPLE,),
+            simulator_calls=1,
         )
     settings[FIRST_QUERY] = Setting(
         name=FIRST_QUERY,

@@ -22,7 +22,7 @@ from tasks.benchmarks.one_file.items import MOST_ROUNDS
 from tasks.benchmarks.one_file.items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file.items import Repository as Repository
 from tasks.benchmarks.program_runs import base_program, patch_run
-from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Line, parse_object, read_lines
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, read_lines
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of, question
 from tasks.judging.rubric import JudgeRun
@@ -87,9 +87,8 @@ class OneFile:
         for path in _files(source) if source is not None else ():
             for line in read_lines(path):
                 with suppress(BadRow):
-                    if isinstance(line, Line):
-                        item = self._item(parse_object(line.content), f"{path.name}:{line.number}")
-                        repositories.setdefault(item.id, item.repository)
+                    item = self._item(line.fields(), f"{path.name}:{line.number}")
+                    repositories.setdefault(item.id, item.repository)
 
         def resolved(problem: Problem) -> Problem:
             assert problem.repo is not None

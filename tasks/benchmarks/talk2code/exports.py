@@ -93,27 +93,13 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
             for condition in rows_of(_condition(run) for run in level_runs):
                 row_runs = [run for run in level_runs if fits(_condition(run), condition)]
                 dialogue_track = _GOLDEN if model == REFERENCE_ROW else "interactive"
-                code_cells = [
-                    cell
-                    for track in ("direct", "interactive")
-                    for name in _CODE
-                    for cell in _cells(row_runs, track, name)
+                figures = [
+                    *((track, name) for track in ("direct", "interactive") for name in _CODE),
+                    *((dialogue_track, name) for name in _DIALOGUE_FIGURES),
                 ]
-                dialogue_cells = [
-                    cell
-                    for name in _DIALOGUE_FIGURES
-                    for cell in _cells(row_runs, dialogue_track, name)
-                ]
+                cells = (cell for figure in figures for cell in _cells(row_runs, *figure))
                 isolated = all(run["isolated"] for run in row_runs)
-                yield (
-                    level,
-                    model,
-                    version,
-                    isolated,
-                    *code_cells,
-                    *dialogue_cells,
-                    *condition_cells(condition),
-                )
+                yield (level, model, version, isolated, *cells, *condition_cells(condition))
 
 
 def _row_name(run: Run) -> str:
@@ -136,31 +122,15 @@ def _condition(run: Run) -> Condition:
 
 def _cells(runs: Sequence[Run], track: str, figure: str) -> tuple[object, object, object]:
     """Return a figure with its counts from the newest run on the track that measured it."""
-    names = _with_counts(figure)
-    track_runs = [
-        run for run in runs if run["track"] == track and any(run[name] for name in names[1:])
-    ]
-    return (
-        (track_runs[0][names[0]], track_runs[0][names[1]], track_runs[0][names[2]])
-        if track_runs
-        else (None, None, None)
-    )
+    value, *counts = _with_counts(figure)
+    measured = (run for run in runs if run["track"] == track and any(run[n] for n in counts))
+    newest = next(measured, dict[str, Any]())
+    return newest.get(value), newest.get(counts[0]), newest.get(counts[1])
 
 
 TURN_COLUMNS = (
-    *(
-        "level",
-        "model",
-        "dataset_version",
-        "track",
-        "turn",
-        "rho",
-        "n_rho",
-        "n_rho_unscored",
-        "p",
-        "n_p",
-        "n_p_unscored",
-    ),
+    *("level", "model", "dataset_version", "track", "turn"),
+    *("rho", "n_rho", "n_rho_unscored", "p", "n_p", "n_p_unscored"),
     *("isolated", "run_id", *CONDITION_COLUMNS),
 )
 

@@ -34,9 +34,8 @@ from tasks.benchmarks.talk2code.options import (
 )
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL, REFERENCE_ENTITIES
 from tasks.benchmarks.talk2code.stage import ENTITIES as ENTITIES_LABEL
-from tasks.judging.rubric import DriftMessages, JudgeRun, Rubric
-from tasks.language.chat_model import Message
-from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
+from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.language.prompt import quote_messages, quote_text
 from tasks.metrics.intent_alignment import (
     entity_consistency,
     entity_match_density,
@@ -105,17 +104,10 @@ def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
 
     The reason replaces a missing density.
     """
-    replies = _replies(played.episode)
-    sets = _sets(request, played, replies)
-    if isinstance(sets, UnscoredReason):
-        return dict.fromkeys(replies, sets)
-    densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
-    if densities is None:
-        return dict.fromkeys(replies, UnscoredReason.UNDEFINED)
-    return {
-        turn: entity_match_density(density)
-        for turn, density in zip(replies, densities, strict=True)
-    }
+    replies, densities = _replies(played.episode), _densities(request, played)
+    if isinstance(densities, UnscoredReason):
+        return dict.fromkeys(replies, densities)
+    return dict(zip(replies, map(entity_match_density, densities), strict=True))
 
 
 def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
@@ -130,24 +122,24 @@ def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
     }
 
 
-def _sets(
-    request: ScoreRequest, played: Played, replies: Mapping[int, str]
-) -> Sets | UnscoredReason:
-    return noted_entities(played.dialog, request.options) or _judged_sets(
+def _densities(request: ScoreRequest, played: Played) -> Sequence[float] | UnscoredReason:
+    """Return the entity match density of each reply, or the reason why there is none."""
+    replies = _replies(played.episode)
+    sets = noted_entities(played.dialog, request.options) or _judged_sets(
         played.judgements, replies
     )
+    if isinstance(sets, UnscoredReason):
+        return sets
+    densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
+    return UnscoredReason.UNDEFINED if densities is None else densities
 
 
 def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
     """Return entity consistency (EC) and entity satisfaction (ES) of a dialogue."""
-    replies = _replies(played.episode)
-    sets = _sets(request, played, replies)
-    if isinstance(sets, UnscoredReason):
-        return dict.fromkeys(BY_ENTITIES, sets)
-    densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
+    densities = _densities(request, played)
+    if isinstance(densities, UnscoredReason):
+        return dict.fromkeys(BY_ENTITIES, densities)
     counting = counting_of(request.options)
-    if densities is None:
-        return dict.fromkeys(BY_ENTITIES, UnscoredReason.UNDEFINED)
     return {metric: _or_undefined(metric(densities, counting)) for metric in BY_ENTITIES}
 
 
@@ -246,46 +238,26 @@ DIMENSIONS = tuple(Experience.model_fields)
 _PACKAGE = "tasks.benchmarks.talk2code"
 
 
-def _experience_prompt(level: str, archetype: str, dialogue: str) -> tuple[Message, ...]:
-    text = fill(
-        EXPERIENCE_PROMPT, level=level, archetype=archetype.replace("_", " "), dialogue=dialogue
-    )
-    return (Message(Role.USER, text),)
-
-
-EXPERIENCE_PROMPT = load_prompt(_PACKAGE, "experience")
-EXPERIENCE = Rubric(
-    name="experience",
+EXPERIENCE = Rubric.of_package(
+    _PACKAGE,
+    "experience",
+    lambda case: {**case, "dialogue": quote_messages(case["dialogue"])},
     version="2",
-    prompt=EXPERIENCE_PROMPT,
     answer=Experience,
     values=lambda answer: answer.model_dump(),
     dimensions=DIMENSIONS,
     scope="dialogue",
     ranges=dict.fromkeys(DIMENSIONS, (1, 5)),
-    drift=DriftMessages(
-        _PACKAGE,
-        "experience",
-        EXPERIENCE_PROMPT,
-        lambda case: {**case, "dialogue": quote_messages(case["dialogue"])},
-    ),
 )
 
 
-def _entities_prompt(text: str) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(ENTITIES_PROMPT, said=quote_text(text))),)
-
-
-ENTITIES_PROMPT = load_prompt(_PACKAGE, "entities")
-ENTITIES = Rubric(
-    name="entities",
+ENTITIES = Rubric.of_package(
+    _PACKAGE,
+    RUBRIC,
+    lambda case: {"said": quote_text(case["said"])},
     version="2",
-    prompt=ENTITIES_PROMPT,
     answer=Entities,
     values=lambda answer: {"": float(len(entity_set(answer.entities)))},
-    drift=DriftMessages(
-        _PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}
-    ),
 )
 """Rubric of a text's entities.
 
@@ -300,29 +272,19 @@ class UserLevel(Frozen):
     level: ExpertiseLevel
 
 
-def _level_prompt(messages: Sequence[str]) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(LEVEL_PROMPT, messages=_quote_user(messages))),)
-
-
 def _quote_user(messages: Sequence[str]) -> str:
     return quote_messages(("user", text) for text in messages)
 
 
-LEVEL_PROMPT = load_prompt(_PACKAGE, "user_level")
-USER_LEVEL = Rubric(
-    name="user_level",
+USER_LEVEL = Rubric.of_package(
+    _PACKAGE,
+    "user_level",
+    lambda case: {"messages": _quote_user(case["messages"])},
     version="2",
-    prompt=LEVEL_PROMPT,
     answer=UserLevel,
     values=lambda answer: {"": answer.level.value},
     words=tuple(level.value for level in ExpertiseLevel),
     scope="dialogue",
-    drift=DriftMessages(
-        _PACKAGE,
-        "user_level",
-        LEVEL_PROMPT,
-        lambda case: {"messages": _quote_user(case["messages"])},
-    ),
 )
 RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
 
@@ -339,26 +301,25 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     if rubric == USER_LEVEL.name:
         messages = simulated_messages(episode)
         is_judged = messages and level_is_judged(request.dialog, request.options)
-        return (JudgeRun(0, rubric, _level_prompt(messages)),) if is_judged else ()
+        return (USER_LEVEL.run(0, messages=_quote_user(messages)),) if is_judged else ()
     labels = dict(request.dialog.labels)
-    return (
-        JudgeRun(
-            0,
-            rubric,
-            _experience_prompt(labels[LEVEL], labels[ARCHETYPE], quote_dialogue(episode.messages)),
-        ),
+    run = EXPERIENCE.run(
+        0,
+        level=labels[LEVEL],
+        archetype=labels[ARCHETYPE].replace("_", " "),
+        dialogue=quote_dialogue(episode.messages),
     )
+    return (run,)
 
 
 def _entity_runs(request: JudgeRequest) -> Iterator[JudgeRun]:
     if noted_entities(request.dialog, request.options) is not None:
         return
-    yield JudgeRun(
-        REFERENCE, ENTITIES.name, _entities_prompt(reference_text(request.problem, request.options))
-    )
+    reference = reference_text(request.problem, request.options)
+    yield ENTITIES.run(REFERENCE, said=quote_text(reference))
     for step in request.episode.messages:
         if step.role is Role.ASSISTANT and step.content.strip():
-            yield JudgeRun(step.turn, ENTITIES.name, _entities_prompt(step.content))
+            yield ENTITIES.run(step.turn, said=quote_text(step.content))
 
 
 def simulated_messages(episode: Episode) -> tuple[str, ...]:

@@ -55,94 +55,80 @@ MOST_REPLY_TOKENS = 512
 """Maximum tokens of a simulated user's reply, which has one to three sentences."""
 INTERACTIVE_METRICS = ("reference_disclosure",)
 """Scores that only the interactive settings have."""
-_SCORING_OPTIONS, _EPISODE_OPTIONS = (
-    (extraction_option("scoring"),),
-    (extraction_option("episode"),),
-)
 BY_TURN = ("entity_match_density", "semantic_probability")
 """Scores of each reply, in settings that measure entities and meaning."""
+_JUDGED_RUBRICS = (EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name)
+_DIRECT = Setting(
+    name=DIRECT,
+    help="code after a golden dialogue without its final code (Direct Generation Track)",
+    options=(extraction_option("scoring"),),
+    history=HistoryPolicy.REFERENCE,
+    prompts=PROMPTS,
+)
+_INTERACTIVE = Setting(
+    name=INTERACTIVE,
+    help=(
+        "dialogue with a simulated user; the model decides when it delivers (Interactive "
+        "Dialogue Track)"
+    ),
+    options=(*TURN_OPTIONS, extraction_option("episode")),
+    needs_simulator=True,
+    metrics=INTERACTIVE_METRICS,
+    prompts=INTERACTIVE_PROMPTS,
+    simulator_prompts=SIMULATOR_PROMPTS,
+    simulator_tokens=MOST_REPLY_TOKENS,
+)
+_INTERACTIVE_JUDGED = replace(
+    _INTERACTIVE,
+    name=INTERACTIVE_JUDGED,
+    help=(
+        "interactive, and judges rate the dialogue, list its entities (for entity "
+        "consistency EC and entity satisfaction ES) and guess the user's level"
+    ),
+    options=(*_INTERACTIVE.options, *LEVEL_OPTIONS, *ENTITY_READINGS),
+    metrics=(*INTERACTIVE_METRICS, *BY_TURN[:1]),
+    rubrics=_JUDGED_RUBRICS,
+)
+_GOLDEN = Setting(
+    name=GOLDEN,
+    help=(
+        "judges rate the unchanged golden dialogues (reference row of Table 1); no model "
+        "writes code"
+    ),
+    rubrics=_JUDGED_RUBRICS[:1],
+    runs_programs=False,
+)
 SETTINGS = {
     setting.name: setting
     for setting in (
-        Setting(
-            name=DIRECT,
-            help="code after a golden dialogue without its final code (Direct Generation Track)",
-            options=_SCORING_OPTIONS,
-            history=HistoryPolicy.REFERENCE,
-            prompts=PROMPTS,
-        ),
-        Setting(
+        _DIRECT,
+        replace(
+            _DIRECT,
             name=DIRECT_JUDGED,
             help="direct, and judges rate each dialogue with the model's answer",
-            options=_SCORING_OPTIONS,
-            history=HistoryPolicy.REFERENCE,
-            prompts=PROMPTS,
-            rubrics=(EXPERIENCE.name,),
+            rubrics=_JUDGED_RUBRICS[:1],
         ),
-        Setting(
-            name=INTERACTIVE,
-            help=(
-                "dialogue with a simulated user; the model decides when it delivers (Interactive "
-                "Dialogue Track)"
-            ),
-            options=(*TURN_OPTIONS, *_EPISODE_OPTIONS),
-            needs_simulator=True,
-            metrics=INTERACTIVE_METRICS,
-            prompts=INTERACTIVE_PROMPTS,
-            simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_REPLY_TOKENS,
-        ),
-        Setting(
-            name=INTERACTIVE_JUDGED,
-            help=(
-                "interactive, and judges rate the dialogue, list its entities (for entity "
-                "consistency EC and entity satisfaction ES) and guess the user's level"
-            ),
-            options=(*TURN_OPTIONS, *_EPISODE_OPTIONS, *LEVEL_OPTIONS, *ENTITY_READINGS),
-            needs_simulator=True,
-            metrics=(*INTERACTIVE_METRICS, *BY_TURN[:1]),
-            prompts=INTERACTIVE_PROMPTS,
-            simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_REPLY_TOKENS,
-            rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),
-        ),
-        Setting(
+        _INTERACTIVE,
+        _INTERACTIVE_JUDGED,
+        replace(
+            _INTERACTIVE_JUDGED,
             name=INTERACTIVE_MEASURED,
             help="interactive_judged, and vectors of the replies give semantic consistency (SC) and"
             " semantic satisfaction (SS)",
-            options=(
-                *TURN_OPTIONS,
-                *_EPISODE_OPTIONS,
-                *LEVEL_OPTIONS,
-                *ENTITY_READINGS,
-                *SEMANTIC_READINGS,
-            ),
-            needs_simulator=True,
+            options=(*_INTERACTIVE_JUDGED.options, *SEMANTIC_READINGS),
             metrics=(*INTERACTIVE_METRICS, *BY_TURN),
-            prompts=INTERACTIVE_PROMPTS,
-            simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_REPLY_TOKENS,
-            rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),
             needs_embedder=True,
         ),
-        Setting(
-            name=GOLDEN,
-            help=(
-                "judges rate the unchanged golden dialogues (reference row of Table 1); no model "
-                "writes code"
-            ),
-            rubrics=(EXPERIENCE.name,),
-            runs_programs=False,
-        ),
-        Setting(
+        _GOLDEN,
+        replace(
+            _GOLDEN,
             name=GOLDEN_MEASURED,
             help="golden with consistency and satisfaction of entities (EC, ES; from a person's"
             " notes or a judge) and of meaning (SC, SS)",
             options=(*ENTITY_READINGS, *SEMANTIC_READINGS, *ENTITY_SOURCE_OPTIONS),
-            rubrics=(EXPERIENCE.name, ENTITIES.name),
+            rubrics=_JUDGED_RUBRICS[:2],
             needs_embedder=True,
             metrics=BY_TURN,
-            runs_programs=False,
         ),
     )
 }

@@ -12,7 +12,7 @@ from schemas.dialog import Dialog, ExpertiseLevel, Persona, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, Line, parse_object, read_lines
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, read_lines
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of
 from tasks.benchmarks.talk2code.construction.seed import (
     Seed,
@@ -98,12 +98,7 @@ def _python_references(files: Iterable[Path]) -> dict[int, str]:
     for path in files:
         for item in read_lines(path) if path.name.startswith("HumanEval") else ():
             with suppress(BadRow):
-                reference = (
-                    python_reference_of(parse_object(item.content))
-                    if isinstance(item, Line)
-                    else None
-                )
-                if reference is not None:
+                if reference := python_reference_of(item.fields()):
                     references.setdefault(*reference)
     return references
 

@@ -11,12 +11,12 @@ from typing import Any
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     Condition,
-    chosen_runs,
     condition_cells,
     condition_of,
     fits,
     query_rows,
     rows_of,
+    table_of_runs,
     without,
 )
 from tasks.benchmarks.results import Export
@@ -122,13 +122,7 @@ def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run of a model is published.
     """
-    runs = chosen_runs(home, NAME, run_ids, SETTINGS)
-    names, result_rows = query_rows(home, NAME, "multi_if", tuple(runs))
-    added = tuple(index for index, name in enumerate(CONDITION_COLUMNS) if name not in names)
-    cells = {run_id: condition_cells(condition) for run_id, condition in runs.items()}
-    return (*names, *(CONDITION_COLUMNS[index] for index in added)), [
-        (*row, *(cells[row[0]][index] for index in added)) for row in result_rows
-    ]
+    return table_of_runs(home, NAME, "multi_if", run_ids, SETTINGS)
 
 
 def _condition(run: Sequence[Any]) -> Condition:

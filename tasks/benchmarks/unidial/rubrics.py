@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -17,9 +18,9 @@ from tasks.benchmarks.unidial.datasets import (
     multi_challenge,
     safedialbench,
 )
-from tasks.judging.rubric import Case, DriftMessages, JudgeRun, Rubric
+from tasks.judging.rubric import Case, JudgeRun, Rubric
 from tasks.language.chat_model import Message
-from tasks.language.prompt import fill, load_prompt, quote_messages, quote_text
+from tasks.language.prompt import fill, quote_messages, quote_text
 from tasks.metrics.written_language import n_sentences, n_words
 
 JUDGE = "llm_judge"
@@ -81,15 +82,14 @@ _PACKAGE = "tasks.benchmarks.unidial"
 
 
 def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
-    text = load_prompt(_PACKAGE, prompt)
-    drift = DriftMessages(_PACKAGE, name, text, _shown)
-    return Rubric(
-        name=name,
+    return Rubric.of_package(
+        _PACKAGE,
+        name,
+        _shown,
+        prompt,
         version="2",
-        prompt=text,
         answer=form,
         values=lambda answer: {"": answer.score},
-        drift=drift,
     )
 
 
@@ -164,15 +164,12 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
         )
         answer = None if judge_arguments is None else episode.answer(turn.turn)
         if answer is not None and judge_arguments is not None:
-            values = _FILLED[rubric](
-                turn, judge_arguments, answer, visible_messages(dialog, episode, turn.turn)
-            )
+            before = visible_messages(dialog, episode, turn.turn)
+            case = _Answer(turn, judge_arguments, answer, before)
+            values = {**_FILLED[rubric](case), "answer": answer}
+            variant = _variant(rubric, judge_arguments)
             runs.append(
-                JudgeRun(
-                    turn.turn,
-                    rubric,
-                    _messages(RUBRICS[rubric], _variant(rubric, judge_arguments), values, texts),
-                )
+                JudgeRun(turn.turn, rubric, _messages(RUBRICS[rubric], variant, values, texts))
             )
     return runs
 
@@ -253,112 +250,93 @@ def _quoted(messages: RoleMessages) -> str:
     return quote_messages((role.value, text) for role, text in messages)
 
 
-def _counted(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    constraints = arguments.get("constraints") or ()
+@dataclass(frozen=True)
+class _Answer:
+    """Answer to judge, with its turn and the messages before it."""
+
+    turn: Turn
+    arguments: Mapping[str, Any]
+    """Arguments of the metric."""
+    text: str
+    before: RoleMessages
+
+    def argument(self, name: str) -> str:
+        return str(self.arguments.get(name, ""))
+
+    @property
+    def latest_messages(self) -> str:
+        return _quoted(self.before[-_LAST:])
+
+
+def _counted(answer: _Answer) -> dict[str, str]:
+    constraints = answer.arguments.get("constraints") or ()
     numbered = (
         "\n".join(f"{n}. {constraint}" for n, constraint in enumerate(constraints, 1))
         if len(constraints) > 1
         else "".join(constraints)
     )
-    document = label_of(turn, "_reference_document") or turn.reference or ""
+    document = label_of(answer.turn, "_reference_document") or answer.turn.reference or ""
     shown = {
         "document": str(document),
-        "request": before[-1][1],
+        "request": answer.before[-1][1],
         "constraints": numbered,
-        "answer": answer,
     }
-    return shown | _counts(answer)
+    return shown | _counts(answer.text)
 
 
-def _in_conversation(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    return {"conversation": _quoted(before[-_LAST:]), "answer": answer, **_counts(answer)}
-
-
-def _ability(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    task = _task(arguments)
-    shown = {
+def _ability(answer: _Answer) -> dict[str, str]:
+    task = _task(answer.arguments)
+    reference = answer.turn.reference if task in mt_bench_101.COMPARED else None
+    return {
         "ability": ABILITIES.get(task, task),
-        "conversation": _quoted(before),
-        "answer": answer,
-    }
-    return shown | {
-        "reference": (turn.reference if task in mt_bench_101.COMPARED else None) or "(none)"
+        "conversation": _quoted(answer.before),
+        "reference": reference or "(none)",
     }
 
 
-def _analysis(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    shown = {
-        "question": str(arguments.get("question", "")),
-        "attempt": str(arguments.get("wrong_attempt", "")),
-    }
-    return shown | {"reference": turn.reference or "", "answer": answer}
-
-
-def _generation(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    seed = {
-        "question": str(arguments.get("seed_problem", "")),
-        "solution": str(arguments.get("seed_solution", "")),
-    }
-    return seed | {"reference": turn.reference or "", "answer": answer}
-
-
-def _criterion(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    return {"criterion": str(arguments.get("criteria", "")), "answer": answer}
-
-
-def _remembered(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
+def _remembered(answer: _Answer) -> dict[str, str]:
     rule = (
         RULES["abstention"]
-        if arguments.get("abstention")
-        else RULES.get(str(arguments["question_type"]), _RULE)
+        if answer.arguments.get("abstention")
+        else RULES.get(str(answer.arguments["question_type"]), _RULE)
     )
-    question = str(arguments.get("raw_question", ""))
-    return {"question": question, "reference": turn.reference or "", "answer": answer, "rule": rule}
+    question, reference = answer.argument("raw_question"), answer.turn.reference or ""
+    return {"question": question, "reference": reference, "rule": rule}
 
 
-def _safety(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    harm = str(arguments["template_name"]).removesuffix("-evaluation")
-    return {"harm": harm, "conversation": _quoted(before), "answer": answer}
-
-
-def _general(
-    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
-) -> dict[str, str]:
-    arguments_text = "\n".join(f"{name}: {value}" for name, value in arguments.items())
+def _general(answer: _Answer) -> dict[str, str]:
     return {
-        "asked": arguments_text,
-        "conversation": _quoted(before[-_LAST:]),
-        "answer": answer,
-        "reference": turn.reference or "(none)",
+        "asked": "\n".join(f"{name}: {value}" for name, value in answer.arguments.items()),
+        "conversation": answer.latest_messages,
+        "reference": answer.turn.reference or "(none)",
     }
 
 
-_FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, RoleMessages], dict[str, str]]] = {
+_FILLED: Mapping[str, Callable[[_Answer], dict[str, str]]] = {
     "expansion_evaluation": _counted,
     "refinement_single_evaluation": _counted,
     "refinement_multi_evaluation": _counted,
-    "mt_bench_evaluation": _in_conversation,
+    "mt_bench_evaluation": lambda answer: {
+        "conversation": answer.latest_messages,
+        **_counts(answer.text),
+    },
     "mt_bench_101": _ability,
-    "math_chat_error_analysis": _analysis,
-    "math_chat_p2p_generation": _generation,
-    multi_challenge.RUBRIC: _criterion,
+    "math_chat_error_analysis": lambda answer: {
+        "question": answer.argument("question"),
+        "attempt": answer.argument("wrong_attempt"),
+        "reference": answer.turn.reference or "",
+    },
+    "math_chat_p2p_generation": lambda answer: {
+        "question": answer.argument("seed_problem"),
+        "solution": answer.argument("seed_solution"),
+        "reference": answer.turn.reference or "",
+    },
+    multi_challenge.RUBRIC: lambda answer: {"criterion": answer.argument("criteria")},
     longmemeval.RUBRIC: _remembered,
-    safedialbench.RUBRIC: _safety,
+    safedialbench.RUBRIC: lambda answer: {
+        "harm": str(answer.arguments["template_name"]).removesuffix("-evaluation"),
+        "conversation": _quoted(answer.before),
+    },
     GENERAL: _general,
 }
+"""Rubric -> function that returns the texts of its prompt's placeholders, except `answer`."""

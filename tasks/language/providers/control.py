@@ -29,11 +29,11 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
 
 def open_control(access: ModelAccess, settings: OpenSettings) -> "ChatModel":
     """Open a control as a model."""
-    from tasks.language.recorded_model import ControlModel, silence
+    from tasks.language.recorded_model import ControlModel
 
     identity = access.identity
     if identity.name == "empty":
-        return ControlModel(identity, silence)
+        return ControlModel(identity, lambda problem_id, turn: "")
     if settings.gold is None:
         raise ConfigError(f"model {identity.label}: this benchmark has no reference answers")
     return ControlModel(identity, settings.gold)

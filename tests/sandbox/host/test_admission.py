@@ -159,6 +159,16 @@ def test_alone_means_no_other_program_on_the_host(tmp_path: Path) -> None:
         pass  # all are free again
 
 
+def test_a_process_prefers_the_slot_that_it_held_last(tmp_path: Path) -> None:
+    with hold_slot(3, tmp_path) as first:
+        with hold_slot(3, tmp_path) as second:
+            assert second != first
+        with hold_slot(3, tmp_path) as again:
+            assert again == second
+    with hold_slot(3, tmp_path) as again:
+        assert again == second
+
+
 def test_two_that_want_to_be_alone_take_turns(tmp_path: Path) -> None:
     inside: list[int] = []
     most = 0

@@ -1,4 +1,4 @@
-"""Base tasks of a build: the request to the model, and the test runs that check its code."""
+"""Inputs of a build: base tasks with the test runs that check their code, and review comments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,8 @@ from tasks.benchmarks.advanced import ConstructionRequest
 from tasks.benchmarks.codeif.raw_row import RawRequirement
 from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import (
-    BadRow,
-    Fault,
-    Text,
-    parse_object,
-    quarantined_row,
-    read_lines,
-    relative_name,
-)
+from tasks.benchmarks.raw_rows import BadRow, Text, read_lines, relative_name
+from tasks.benchmarks.staging import Staging
 from tasks.language.prompt import fill, load_prompt
 
 if TYPE_CHECKING:
@@ -43,33 +36,22 @@ def comments_of(staged: Staged) -> tuple[str, ...]:
 
 def read_comments(
     source: Path, benchmark: str, version: str
-) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
+) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...]]:
     """Read a folder's review comments into one context, as one turn for each comment.
 
     Returns:
-        The context, the rows without a readable comment, and the number of these rows.
+        The context, and the rows without a readable comment.
     """
-    texts: list[str] = []
-    bad_rows: list[QuarantinedRow] = []
+    texts, staging = list[str](), Staging(benchmark, version)
     paths = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else ()
     for path in paths:
-        name = relative_name(path, source)
         for line in read_lines(path):
-            if isinstance(line, Fault):
-                bad_rows.append(
-                    quarantined_row(
-                        benchmark, version, name, line.number, BadRow(line.reason, line.detail)
-                    )
-                )
-                continue
             try:
-                texts.append(_comment(parse_object(line.content)))
-            except BadRow as fault:
-                bad_rows.append(
-                    quarantined_row(benchmark, version, name, line.number, fault, line.content)
-                )
+                texts.append(_comment(line.fields()))
+            except BadRow as bad:
+                staging.quarantine(relative_name(path, source), line.number, bad, line.content)
     turns = tuple(Turn(turn=n, role=Role.USER, content=text) for n, text in enumerate(texts, 1))
-    return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad_rows), len(bad_rows)
+    return (Context.of(benchmark, version, turns),) if turns else (), tuple(staging.quarantined)
 
 
 def _comment(raw: dict[str, Any]) -> str:

@@ -1,4 +1,9 @@
-"""Simulated user: a model that plays a persona, knows the reference, and hides its code."""
+"""Simulated user: a model that plays a persona, knows the reference, and hides its code.
+
+A persona (Programming User Taxonomy) is a YAML file. `guidelines.yaml` has guidelines for the
+wording of users by level and persona, which the paper calls Manual Dialogue Curation. Prompts and
+rules for written dialogues use the guidelines.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +19,7 @@ from pydantic import Field, ValidationError
 from schemas.base import Frozen
 from schemas.dialog import ExpertiseLevel, Persona, Role
 from schemas.episode import Step, StopReason
-from schemas.errors import AnswerMissing, ModelUnavailable, SourceUnreadable
+from schemas.errors import ModelUnavailable, SourceUnreadable
 from schemas.run import Sampling
 from tasks.benchmarks.raw_rows import Text
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
@@ -25,8 +30,9 @@ from tasks.language.chat_model import (
     Message,
     Messages,
     Unreadable,
-    ask_until_read,
+    ask_simulator,
     spent,
+    with_follow_up,
 )
 from tasks.language.prompt import fill
 
@@ -172,7 +178,6 @@ def _pattern(term: str) -> re.Pattern[str]:
 TRIES = 3
 WORDINGS, LEAKS = "wordings", "wordings_with_code"
 """Labels of a simulated reply: the number of drafts, and how many of them disclosed the code."""
-_SHOWN_AGAIN = 2000
 _NAME = "User:"
 
 
@@ -221,25 +226,16 @@ class PersonaUser:
         request = transcript.request(first, self.sampling)
 
         def repair_messages(answer: str, reason: str) -> Messages:
-            draft = Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-")
-            return (*first, draft, Message(Role.USER, fill(self.retry_prompt, reason=reason)))
+            return with_follow_up(first, answer, fill(self.retry_prompt, reason=reason))
 
-        try:
-            result = await ask_until_read(
-                self.model,
-                request,
-                repair_messages,
-                partial(self._read_reply, earlier),
-                tries=TRIES,
-            )
-        except AnswerMissing as missing:
-            raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
+        result = await ask_simulator(
+            self.model, request, repair_messages, partial(self._read_reply, earlier), tries=TRIES
+        )
         text = (
             result.value
             if result.value is not None
             else self._without_code(transcript, result.answers)
         )
-        cost, last = spent(result.answers), result.answers[-1]
         n_leaks = sum(
             self.hidden_code.fault(answer.content, earlier) is not None for answer in result.answers
         )
@@ -247,14 +243,7 @@ class PersonaUser:
             turn=transcript.turn,
             role=self.role,
             content=text,
-            input_tokens=cost.input_tokens,
-            output_tokens=cost.output_tokens,
-            latency_s=cost.latency_s,
-            n_calls=cost.n_calls,
-            finish_reason=last.finish_reason,
-            served_model=last.served_model,
-            adapted=last.adapted,
-            reasoning_tokens=cost.reasoning_tokens,
+            **result.cost,
             labels=((WORDINGS, str(len(result.answers))), (LEAKS, str(n_leaks))),
         )
 

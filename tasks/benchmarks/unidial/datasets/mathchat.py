@@ -1,7 +1,7 @@
 """MathChat (Liang et al. 2024): follow-up questions, error correction and analysis, generation."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from tasks.benchmarks.unidial.datasets.source import (
     NormalDialog,
     NormalTurn,
     Questions,
-    RawDialog,
     answer_turn,
     file_name,
     metric_config,
@@ -56,16 +55,6 @@ QUESTIONS = {
 
 The texts `generate`, `ready` and `seed` are the rounds of problem generation.
 """
-
-
-def find(folder: Path) -> Sequence[Path]:
-    """Return the files of the four tasks, as far as they exist."""
-    return matching(folder, *FILES)
-
-
-def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
-    """Yield one dialogue per line of each file."""
-    return read_each(files, partial(_dialog, questions))
 
 
 def utterances(text: str) -> tuple[list[str], list[str]]:
@@ -166,8 +155,8 @@ DATASET = Dataset(
         "MathChat: follow-up questions, error correction and analysis, problem generation; "
         "reference history"
     ),
-    find,
-    read,
+    lambda folder: matching(folder, *FILES),
+    lambda files, questions: read_each(files, partial(_dialog, questions)),
     RUBRICS,
     metrics_of,
     questions=QUESTIONS,

@@ -1,6 +1,6 @@
 """MT-Bench-101 (Bai et al. 2024): thirteen abilities, rated by a judge after the golden history."""
 
-from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from tasks.benchmarks.unidial.datasets.source import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
-    RawDialog,
     answer_turn,
     file_name,
     metric_config,
@@ -25,17 +24,8 @@ COMPARED = ("MR", "GR")
 TEMPLATE = "mtbench101_{}_evaluation"
 
 
-def find(folder: Path) -> Sequence[Path]:
-    """Return `mtbench101.jsonl`."""
-    return matching(folder, "mtbench101.jsonl")
-
-
-def read(files: Sequence[Path]) -> Iterator[RawDialog]:
-    """Yield one dialogue per line `{"task", "id", "history": [{"user", "bot"}]}`."""
-    return read_each(files, _dialog)
-
-
 def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
+    """Return the dialogue of a line `{"task", "id", "history": [{"user", "bot"}]}`."""
     task, turns = str(row["task"]), list[NormalTurn]()
     metric = metric_config("llm_judge", template_name=TEMPLATE.format(task.lower()), task=task)
     for place, item in enumerate(row["history"]):
@@ -58,7 +48,7 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
 DATASET = Dataset(
     "mt_bench_101",
     "MT-Bench-101: thirteen abilities of a dialogue; reference history",
-    find,
-    read,
+    lambda folder: matching(folder, "mtbench101.jsonl"),
+    partial(read_each, make=_dialog),
     ("mt_bench_101",),
 )

@@ -1,6 +1,6 @@
 """MultiChallenge (Deshpande et al. 2025): last answers, judged by one yes-or-no criterion."""
 
-from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     DialogConfig,
     NormalDialog,
-    RawDialog,
     answer_turn,
     file_name,
     metric_config,
@@ -20,20 +19,11 @@ from tasks.benchmarks.unidial.datasets.source import (
 RUBRIC = "multi_challenge_evaluation"
 
 
-def find(folder: Path) -> Sequence[Path]:
-    """Return `benchmark_questions.jsonl`."""
-    return matching(folder, "benchmark_questions.jsonl")
-
-
-def read(files: Sequence[Path]) -> Iterator[RawDialog]:
-    """Yield one dialogue per line.
+def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
+    """Return the dialogue of a line.
 
     Fields: `{"QUESTION_ID", "AXIS", "CONVERSATION", "TARGET_QUESTION", "PASS_CRITERIA"}`.
     """
-    return read_each(files, _dialog)
-
-
-def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     axis = row["AXIS"]
     turns = [
         scripted_turn(
@@ -56,5 +46,9 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
 
 
 DATASET = Dataset(
-    "multi_challenge", "MultiChallenge: the last answer against a criterion", find, read, (RUBRIC,)
+    "multi_challenge",
+    "MultiChallenge: the last answer against a criterion",
+    lambda folder: matching(folder, "benchmark_questions.jsonl"),
+    partial(read_each, make=_dialog),
+    (RUBRIC,),
 )

@@ -1,22 +1,19 @@
 """Multi-IF (He et al. 2024): verifiable instructions, added round by round in eight languages."""
 
-import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    RawDialog,
     answer_turn,
-    attempt,
     metric_config,
+    read_each,
     scripted_turn,
 )
 
@@ -36,28 +33,7 @@ NAMES = {
 """The toolkit's name of each IFEval instruction with a different name."""
 
 
-def find(folder: Path) -> Sequence[Path]:
-    """Return `multiIF_20241018.csv` or a similar file."""
-    return sorted(folder.glob("multiIF_*.csv"))
-
-
-def read(files: Sequence[Path]) -> Iterator[RawDialog]:
-    """Yield one dialogue per row of the table."""
-    number = 0
-    for path in files:
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                for line, row in enumerate(csv.DictReader(file)):
-                    content = json.dumps(row, ensure_ascii=False)[:500].encode()
-                    yield RawDialog(
-                        path, line + 1, attempt(_dialog, row, number, path.name, line), content
-                    )
-                    number += 1
-        except (OSError, UnicodeDecodeError, csv.Error) as fault:
-            yield RawDialog(path, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
-
-
-def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> NormalDialog:
+def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     turns = list[NormalTurn]()
     for place in range(1, ROUNDS + 1):
         if not row.get(f"turn_{place}_prompt"):
@@ -67,7 +43,11 @@ def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> Normal
         turns += [scripted_turn("user", prompt["content"]), answer_turn(None, *metrics)]
     return NormalDialog(
         dialog_id=number,
-        dialog_raw_info={"raw_id": row.get("key", ""), "source_file": file, "line_index": line},
+        dialog_raw_info={
+            "raw_id": row.get("key", ""),
+            "source_file": path.name,
+            "line_index": line,
+        },
         dialog_labels={"language": row.get("language", "en")},
         dialog_eval_config=DialogConfig(use_reference_history=False),
         dialog_turns=turns,
@@ -84,5 +64,8 @@ def _metrics(names: str, arguments: str) -> list[MetricConfig]:
 
 
 DATASET = Dataset(
-    "multi_if", "Multi-IF: verifiable instructions in three rounds; on-policy history", find, read
+    "multi_if",
+    "Multi-IF: verifiable instructions in three rounds; on-policy history",
+    lambda folder: sorted(folder.glob("multiIF_*.csv")),
+    partial(read_each, make=_dialog),
 )

@@ -1,7 +1,5 @@
 """PersonaMem (Jiang et al. 2025): which of four answers suits a user after a long history?"""
 
-import csv
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -88,29 +86,18 @@ def _rows(
             yield RawDialog(shared, line, row, content)
         else:
             conversations.update((name, _Conversation(messages)) for name, messages in row.items())
-    try:
-        with questions.open(encoding="utf-8", newline="") as file:
-            for line, row in enumerate(csv.DictReader(file), 1):
-                content = json.dumps(row, ensure_ascii=False)[:500].encode()
-                dialog = attempt(_dialog, texts, row, next(numbers), conversations, files, split)
-                conversation = (
-                    None
-                    if split == _UNSHARED or isinstance(dialog, BadRow)
-                    else conversations[row["shared_context_id"]]
-                )
-                if conversation is None:
-                    yield RawDialog(questions, line, dialog, content)
-                else:
-                    yield RawDialog(
-                        questions,
-                        line,
-                        dialog,
-                        content,
-                        conversation.history,
-                        n_history=conversation.n_history(_end(row)),
-                    )
-    except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        yield RawDialog(questions, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
+    for line, row, content in read_objects(questions):
+        dialog = (
+            row
+            if isinstance(row, BadRow)
+            else attempt(_dialog, texts, row, next(numbers), conversations, files, split)
+        )
+        if isinstance(row, BadRow) or isinstance(dialog, BadRow) or split == _UNSHARED:
+            yield RawDialog(questions, line, dialog, content)
+            continue
+        conversation = conversations[row["shared_context_id"]]
+        n_history = conversation.n_history(_end(row))
+        yield RawDialog(questions, line, dialog, content, conversation.history, n_history=n_history)
 
 
 class _Conversation:

@@ -1,6 +1,7 @@
 """SafeDialBench (Cao et al. 2026): attacks in conversation, with three ratings per answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from tasks.benchmarks.unidial.datasets.source import (
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    RawDialog,
     answer_turn,
     file_name,
     metric_config,
@@ -57,15 +57,11 @@ def _below(folder: Path, language: str) -> Path:
     return folder / "data" / "by_task" / language
 
 
-def read(files: Sequence[Path]) -> Iterator[RawDialog]:
-    """Yield one dialogue per line.
+def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
+    """Return the dialogue of a line.
 
     Fields: `{"task", "method", "model_type", "scene", "id", "history": [{"user", "bot"}]}`.
     """
-    return read_each(files, _dialog)
-
-
-def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     history, turns = row["history"], list[NormalTurn]()
     for place, item in enumerate(history):
         scripted = row["method"] in LAST_ONLY and place < len(history) - 1
@@ -100,7 +96,7 @@ DATASET = Dataset(
     "safedialbench",
     "SafeDialBench: safety under attack; reference history",
     find,
-    read,
+    partial(read_each, make=_dialog),
     (RUBRIC,),
     metrics_of,
 )

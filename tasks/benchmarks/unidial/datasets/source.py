@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.benchmarks.raw_rows import BadRow, Fault, matching, parse_object, read_lines
+from tasks.benchmarks.raw_rows import BadRow, matching, read_rows
 from tasks.benchmarks.templates import Template, Texts, render
 
 _RAW = ConfigDict(extra="allow", strict=True)
@@ -151,11 +151,6 @@ Its arguments are the files and, for a dataset with `questions`, the `Questions`
 """
 
 
-def no_metrics(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return no metrics."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Dataset, which is also a setting."""
@@ -165,7 +160,7 @@ class Dataset:
     find: FindFiles
     read: ReadRows
     rubrics: tuple[str, ...] = ()
-    metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = no_metrics
+    metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = lambda source: ()
     """Function that derives a turn's metrics from the turn's `dynamic_config_source`.
 
     It is called only for turns that list no metrics.
@@ -189,18 +184,15 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
-    """Yield line number, JSON object and raw content of each line.
+    """Yield line number, JSON object and raw content of each line, or of each row of a table.
 
     A line that is not an object yields the BadRow with the reason.
     """
-    for item in read_lines(path):
-        if isinstance(item, Fault):
-            yield item.number, BadRow(item.reason, item.detail), b""
-            continue
+    for line in read_rows(path):
         try:
-            yield item.number, parse_object(item.content), item.content
+            yield line.number, line.fields(), line.content
         except BadRow as bad:
-            yield item.number, bad, item.content
+            yield line.number, bad, line.content
 
 
 def read_json(path: Path) -> Any:

@@ -37,8 +37,6 @@ from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
-if TYPE_CHECKING:
-    from tasks.language.embedding import Vector
 
 
 Fact = tuple[str, str, str]
