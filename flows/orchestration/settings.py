@@ -13,7 +13,6 @@ from schemas.errors import ServerUnavailable
 LOOPBACK = "127.0.0.1"
 HEALTH_LIMIT_S = 5.0
 DRAIN_LIMIT_S = 10.0
-_CERTIFICATE_END = "-----END CERTIFICATE-----\n"
 ELSEWHERE = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"),
     *("PREFECT_API_DATABASE", "PREFECT_SERVER_DATABASE", "PREFECT_SERVER_API_BASE_PATH"),
@@ -183,32 +182,12 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
-        "PREFECT_API_SSL_CERT_FILE": str(_one_certificate(folder)),
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": os.environ.get(
             "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL"
         ),
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
     }
-
-
-def _one_certificate(folder: Path) -> Path:
-    """Return a file with a single certificate of the usual ones; write it at the first call.
-
-    Each of Prefect's clients loads its certificates, although Parley's own server has no TLS. All
-    usual certificates take 0.02 s of CPU time, and a command makes eight clients.
-    """
-    path = folder / "certificate.pem"
-    if not path.exists():
-        import certifi
-
-        first, end, _ = (
-            Path(certifi.where()).read_text(encoding="utf-8").partition(_CERTIFICATE_END)
-        )
-        part = folder / f"certificate.pem.{os.getpid()}"
-        part.write_text(first + end, encoding="utf-8")
-        os.replace(part, path)
-    return path
 
 
 @contextmanager
