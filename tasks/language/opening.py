@@ -159,7 +159,7 @@ async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None 
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(replace(access, policy=CHECK))
+    model = OpenAIModel(replace(access, policy=CHECK), environ=environ)
     try:
         listed = await _listed_models(model)
         if listed is not None and not any(
