@@ -23,6 +23,11 @@ _SHOWN = 60
 """Maximum characters of a field's name, and of a value, in the line about a difference."""
 _CELL = 1000
 """Maximum characters of a Markdown cell: enough for `REASONS_NAMED` reasons."""
+_ENDINGS = {
+    "status": "its last invocation was {before}",
+    "owed": "pending episodes: {after}",
+}
+"""Texts about the run's last invocation, by field. They come before all differences."""
 
 
 def work_lines(work: RunWork) -> Iterator[str]:
@@ -135,6 +140,8 @@ def reason(work: RunWork) -> str:
     if len(work.why) > REASONS_NAMED:
         differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
     if work.compared_with == work.run_id:
+        if work.why and work.why[0].field in _ENDINGS:
+            return differ
         changed = f"changed since its last invocation: {differ}"
         return changed if differ else "nothing changed since its last invocation"
     return (
@@ -145,6 +152,8 @@ def reason(work: RunWork) -> str:
 
 def difference_text(difference: Difference) -> str:
     """Return a difference in one line."""
+    if difference.field in _ENDINGS:
+        return _ENDINGS[difference.field].format_map(dict(difference))
     before, after = plain_difference(difference.before, difference.after, _SHOWN)
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"
 

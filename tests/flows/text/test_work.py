@@ -44,6 +44,15 @@ def test_the_report_and_its_table_show_it_too() -> None:
     assert "package-50 2.0" in work_markdown([work()])
 
 
+def test_a_resumed_run_says_how_its_last_invocation_ended() -> None:
+    status = Difference(
+        field="status", before="incomplete", after="to be finished", reruns="nothing"
+    )
+    pending = Difference(field="owed", before="8", after="8", reruns="dialogues")
+    *_, why = work_lines(work(n_new=1, why=(status, pending)))
+    assert why == "why: its last invocation was incomplete; pending episodes: 8"
+
+
 def test_why_rerun_shows_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     older, newer = (
         record(with_(seed=seed), state=(("environment", environment),), work=work())
