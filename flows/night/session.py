@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from secrets import token_hex
 from threading import RLock, Thread
@@ -106,7 +106,7 @@ class Session:
         self.servers = ModelServers(home, self.night_id, self._resources, self.board.note)
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
-        self._copying: Thread | None = None
+        self._preparing: Thread | None = None
         self._warehouse_process: WarehouseProcess | None = None
         self._passed: set[str] = set()
         self._began_at = time.time()
@@ -336,23 +336,37 @@ class Session:
         return access
 
     def prepare_publication(self) -> None:
-        """Start to copy the warehouse for the publication at the night's end, while models answer.
+        """Start to prepare the publication at the night's end, while models answer.
 
         Later calls in the same night do nothing.
         """
-        from warehouse.publication.copying import prepare_copy
-
         with self._starting:
-            if self._copying is None:
-                self._copying = Thread(
-                    target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True
-                )
-                self._copying.start()
+            if self._preparing is None:
+                self._preparing = Thread(target=self._prepare, name="parley-prepare", daemon=True)
+                self._preparing.start()
+
+    def _prepare(self) -> None:
+        """Copy the warehouse, or let its process make one without rows.
+
+        The publication does what failed here.
+        """
+        from tasks.planning.reporting.publishing import benchmark_marts, metric_directions
+        from warehouse.publication.copying import prepare_copy
+        from warehouse.publication.publish import prepare_tables
+
+        prepare_copy(self.home.path)
+        if self._warehouse_process is not None:
+            # A signal ends the main thread.
+            with suppress(ParleyError, KeyboardInterrupt):
+                marts = benchmark_marts()
+                with self.turns.alone("checks"):
+                    self._warehouse_process.begin(prepare_tables, self.home.path, marts)
+                metric_directions()
 
     def await_preparation(self) -> None:
-        """Wait for the copy, if one was started."""
-        if self._copying is not None:
-            self._copying.join()
+        """Wait for the preparation, if one was started."""
+        if self._preparing is not None:
+            self._preparing.join()
 
     def __enter__(self) -> Self:
         return self
