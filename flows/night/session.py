@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from secrets import token_hex
 from threading import RLock, Thread
@@ -106,7 +106,7 @@ class Session:
         self.servers = ModelServers(home, self.night_id, self._resources, self.board.note)
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
-        self._preparing: Thread | None = None
+        self._copying: Thread | None = None
         self._warehouse_process: WarehouseProcess | None = None
         self._passed: set[str] = set()
         self._began_at = time.time()
@@ -241,12 +241,18 @@ class Session:
         self._passed.update(run_ids)
 
     def start_warehouse_process(self) -> None:
-        """Start the process of checks and publication, unless this one has loaded the checks."""
+        """Start the process of checks and publication, unless this one has loaded the checks.
+
+        The process makes the tables of a first publication before it receives a table to check.
+        """
         if self._warehouse_process is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import WarehouseProcess
+            from warehouse.checks.service import WarehouseProcess, prepare_publication
 
             self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._warehouse_process.close)
+            benchmarks = {plan.spec.benchmark: plan.benchmark for plan in self._plans}
+            marts = [mart for other in benchmarks.values() for mart in other.results.marts]
+            self._warehouse_process.begin(prepare_publication, self.home.path, marts)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
@@ -336,37 +342,23 @@ class Session:
         return access
 
     def prepare_publication(self) -> None:
-        """Start to prepare the publication at the night's end, while models answer.
+        """Start to copy the warehouse for the publication at the night's end, while models answer.
 
         Later calls in the same night do nothing.
         """
-        with self._starting:
-            if self._preparing is None:
-                self._preparing = Thread(target=self._prepare, name="parley-prepare", daemon=True)
-                self._preparing.start()
-
-    def _prepare(self) -> None:
-        """Copy the warehouse, or let its process make one without rows.
-
-        The publication does what failed here.
-        """
-        from tasks.planning.reporting.publishing import benchmark_marts, metric_directions
         from warehouse.publication.copying import prepare_copy
-        from warehouse.publication.publish import prepare_tables
 
-        prepare_copy(self.home.path)
-        if self._warehouse_process is not None:
-            # A signal ends the main thread.
-            with suppress(ParleyError, KeyboardInterrupt):
-                marts = benchmark_marts()
-                with self.turns.alone("checks"):
-                    self._warehouse_process.begin(prepare_tables, self.home.path, marts)
-                metric_directions()
+        with self._starting:
+            if self._copying is None:
+                self._copying = Thread(
+                    target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True
+                )
+                self._copying.start()
 
     def await_preparation(self) -> None:
-        """Wait for the preparation, if one was started."""
-        if self._preparing is not None:
-            self._preparing.join()
+        """Wait for the copy, if one was started."""
+        if self._copying is not None:
+            self._copying.join()
 
     def __enter__(self) -> Self:
         return self

@@ -11,12 +11,15 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from schemas.outside.secret_names import without_secrets
+
+if TYPE_CHECKING:
+    from warehouse.marts import MartSource
 
 R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +92,17 @@ class WarehouseProcess:
         """End the process."""
         self._process.kill()
         self._process.communicate(timeout=_END_S)
+
+
+def prepare_publication(home: Path, marts: "Sequence[MartSource]") -> None:
+    """Make the tables of a home's first publication. The import is the process's, not the driver's.
+
+    Args:
+        marts: marts of benchmarks, each after those that it reads.
+    """
+    from warehouse.publication.publish import prepare_tables
+
+    prepare_tables(home, marts)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
