@@ -243,12 +243,18 @@ class Session:
         self._passed.update(run_ids)
 
     def start_warehouse_process(self) -> None:
-        """Start the process of checks and publication, unless this one has loaded the checks."""
+        """Start the process of checks and publication, unless this one has loaded the checks.
+
+        The process makes the tables of a first publication before it receives a table to check.
+        """
         if self._warehouse_process is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import WarehouseProcess
+            from warehouse.checks.service import WarehouseProcess, prepare_publication
 
             self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._warehouse_process.close)
+            benchmarks = {plan.spec.benchmark: plan.benchmark for plan in self._plans}
+            marts = [mart for other in benchmarks.values() for mart in other.results.marts]
+            self._warehouse_process.begin(prepare_publication, self.home.path, marts)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
