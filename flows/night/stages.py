@@ -20,10 +20,10 @@ from tasks.audit import AuditStage, audited_passes, drawn_programs
 from tasks.cache_policy import run_stage_task, run_task
 from tasks.converse import Conversed, ConverseStage, context_for, settle
 from tasks.decide import DecideAhead
-from tasks.driver.judging import JudgeAhead, Judgements, judge_context, judgements_of
+from tasks.driver.judging import Judgements, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts
-from tasks.judge import JudgeStage, ask_drift
+from tasks.judge import JudgeAhead, JudgeStage, ask_drift
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.dataset import write_staged
 from tasks.planning.participants.models import player_prices

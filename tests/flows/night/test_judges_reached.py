@@ -16,8 +16,9 @@ from schemas.errors import CorruptRows
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
-from tasks.driver.judging import JudgeAhead, Judgements, judge_context
+from tasks.driver.judging import Judgements, judge_context
 from tasks.driver.stage import run_stage
+from tasks.judge import JudgeAhead
 from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
