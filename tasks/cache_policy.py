@@ -12,7 +12,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import InfraError, ParleyError
-from tasks.driver.stage import ItemT, OnResult, ResultT, ShardT, Stage, run_stage
+from tasks.stage import ItemT, OnResult, ResultT, ShardT, Stage, run_stage
 
 T = TypeVar("T")
 THE_STORE_DECIDES = NO_CACHE

@@ -13,9 +13,9 @@ from schemas.run import RubricJudge
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, fan_out, living_workers
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
-from tasks.driver.stage import Ahead, Stage, StageResult
 from tasks.judging.rubric import Judgement, Rubric, values_of
 from tasks.planning.plan import RunPlan
+from tasks.stage import Ahead, Stage, StageResult
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.budget_meter import BudgetMeter
