@@ -15,8 +15,8 @@ from schemas.lake.records import QualityCheck, utc_now
 from schemas.lake.rows import PackedRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
-from tasks.cache_policy import run_task
 from tasks.planning.plan import RunPlan
+from tasks.stage import run_task
 from warehouse.checks import (
     CheckContext,
     Implication,
