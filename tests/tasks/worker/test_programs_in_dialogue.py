@@ -34,10 +34,8 @@ from tasks.worker.program_book import (
     BookReader,
     Found,
     ProgramBook,
-    ProgramFacts,
     ReportCache,
     Result,
-    sandbox_of,
 )
 from tests.faults.nights import local_client
 from tests.tasks.staged_plan import stage
@@ -208,8 +206,7 @@ def test_a_sandbox_that_fails_makes_the_episode_pending_again(
 
 def book_of(tmp_path: Path, cache: ReportCache) -> ProgramBook:
     context = context_for(plan_of(tmp_path), workers=1, cores=2)
-    facts, sandbox = ProgramFacts.of_run(context), sandbox_of(context.spec)
-    return ProgramBook(facts, sandbox, cache, context.programs)
+    return process.RunState(context, cache, lambda **_: None).programs
 
 
 async def find(
