@@ -17,8 +17,8 @@ from tasks.benchmarks.convcode.scoring import score
 from tests.fixtures.clone import CONVCODEWORLD, load_module
 from tests.tasks.benchmarks.convcode.played import by_metric, request, static
 
-pytestmark = CONVCODEWORLD.needed
-SCRIPT, LAST, N_TASKS = "convcodeworld/print_results.py", 10, 500
+pytestmark = [pytest.mark.slow, CONVCODEWORLD.needed]
+SCRIPT, LAST, N_TASKS = "convcodeworld/print_results.py", 10, 200
 UNUSED = ("azure_open_ai", "dataset", "pot", "prettytable", "run", "utils")
 """Modules that the script imports for its files and tables."""
 
