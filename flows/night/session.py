@@ -55,8 +55,6 @@ THREADS_PER_WORKER = 64
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
-
-
 _EPISODES_PER_WORKER = 16
 """Episodes that one process plays as fast as two, since a process takes 1.2 CPU s to start."""
 
@@ -69,11 +67,6 @@ def needed_workers(plans: Sequence[RunPlan]) -> int:
     requested = max((plan.request.workers for plan in plans), default=1)
     episodes = max((len(plan.members) for plan in plans), default=1)
     return max(1, min(requested, math.ceil(episodes / _EPISODES_PER_WORKER)))
-
-
-def new_night_id() -> str:
-    """Return a new id that sorts by time, such as `20261121T020000-1f2e`."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
 
 
 class Session:
@@ -96,7 +89,8 @@ class Session:
         datasets: DatasetCache | None = None,
     ) -> None:
         self.home = home
-        self.night_id = new_night_id()
+        # Ids sort by time, such as `20261121T020000-1f2e`.
+        self.night_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
         self.board = board or Board()
         self.datasets = datasets or DatasetCache()
         self.secret_names = secret_names
