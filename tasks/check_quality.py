@@ -15,17 +15,15 @@ from schemas.lake.records import QualityCheck, utc_now
 from schemas.lake.rows import PackedRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
-from tasks.cache_policy import run_task
 from tasks.planning.plan import RunPlan
+from tasks.stage import run_task
 from warehouse.checks import (
     CheckContext,
     Implication,
-    RowFacts,
     blocking_failures,
     index_path,
-    problem_digests,
 )
-from warehouse.lake import SEALED, LakeRows, run_seal, table_seal
+from warehouse.lake import SEALED, LakeRows, RowFacts, run_seal, table_seal
 
 CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
 """Function (table, rows, context) -> one check per rule."""
@@ -61,12 +59,14 @@ class QualityGate:
 
     def dialogs(self) -> None:
         """Check the staged dialogs."""
-        problems = self._plan.staged.problems.table(["problem_id", "row_digest"])
+        names = ["problem_id", "row_digest"]
+        problems = self._plan.staged.problems.table(names)
+        ids, digests = (problems[name].to_pylist() for name in names)
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
         self._check(
             "dialogs",
             self._staged("dialogs"),
-            problem_digests=problem_digests(problems),
+            problem_digests=dict(zip(ids, digests, strict=True)),
             context_turns=turns,
         )
 

@@ -262,7 +262,8 @@ def _run_flow(
             session.start_warehouse_process()
             session.skip_preflight(checked)
             with not_collecting():
-                # This import takes seconds, while the server and the checks are starting.
+                session.start_cluster()
+                # This import takes a second, while the server, the checks and the workers import.
                 from flows.nightly import night_flow
 
             session.client()
