@@ -83,6 +83,7 @@ USED_BY_TESTS = (
     ),
     *("PARLEY_OPENHANDS", "PARLEY_MINI_SWE_AGENT"),
     *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF", "PARLEY_HIPPORAG"),
+    "PARLEY_CONVCODEWORLD",
 )
 """Beginnings of variables that name public data, or a program, which a test uses.
 

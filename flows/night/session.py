@@ -55,8 +55,6 @@ THREADS_PER_WORKER = 64
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
-
-
 _EPISODES_PER_WORKER = 16
 """Episodes that one process plays as fast as two, since a process takes 1.2 CPU s to start."""
 
@@ -69,11 +67,6 @@ def needed_workers(plans: Sequence[RunPlan]) -> int:
     requested = max((plan.request.workers for plan in plans), default=1)
     episodes = max((len(plan.members) for plan in plans), default=1)
     return max(1, min(requested, math.ceil(episodes / _EPISODES_PER_WORKER)))
-
-
-def new_night_id() -> str:
-    """Return a new id that sorts by time, such as `20261121T020000-1f2e`."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
 
 
 class Session:
@@ -96,7 +89,8 @@ class Session:
         datasets: DatasetCache | None = None,
     ) -> None:
         self.home = home
-        self.night_id = new_night_id()
+        # Ids sort by time, such as `20261121T020000-1f2e`.
+        self.night_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
         self.board = board or Board()
         self.datasets = datasets or DatasetCache()
         self.secret_names = secret_names
@@ -243,12 +237,18 @@ class Session:
         self._passed.update(run_ids)
 
     def start_warehouse_process(self) -> None:
-        """Start the process of checks and publication, unless this one has loaded the checks."""
+        """Start the process of checks and publication, unless this one has loaded the checks.
+
+        The process makes the tables of a first publication before it receives a table to check.
+        """
         if self._warehouse_process is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import WarehouseProcess
+            from warehouse.checks.service import WarehouseProcess, prepare_publication
 
             self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._warehouse_process.close)
+            benchmarks = {plan.spec.benchmark: plan.benchmark for plan in self._plans}
+            marts = [mart for other in benchmarks.values() for mart in other.results.marts]
+            self._warehouse_process.begin(prepare_publication, self.home.path, marts)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"

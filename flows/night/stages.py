@@ -17,19 +17,19 @@ from schemas.lake.rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import AuditStage, audited_passes, drawn_programs
-from tasks.cache_policy import run_stage_task, run_task
 from tasks.converse import Conversed, ConverseStage, context_for, settle
 from tasks.decide import DecideAhead
-from tasks.driver.judging import JudgeAhead, Judgements, judge_context, judgements_of
+from tasks.driver.judging import Judgements, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts
-from tasks.judge import JudgeStage, ask_drift
+from tasks.judge import JudgeAhead, JudgeStage, ask_drift
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.dataset import write_staged
 from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
 from tasks.score import plain_verdict_rows, score, score_requests
+from tasks.stage import run_stage_task, run_task
 from tasks.storage.run_rows import WantedEpisodes, verdict_table
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
