@@ -150,19 +150,18 @@ def _local_cluster(
         _nanny_that_stops(nannies) as nanny,
     ):
         with _explaining_start(n_workers, scratch):
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=0,
-                    threads_per_worker=threads_per_worker,
-                    worker_class=nanny,
-                    memory_limit=1 / n_workers,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                    scheduler_kwargs={"dashboard": False},
-                    local_directory=str(scratch),
-                    silence_logs=logging.CRITICAL,
-                )
+            cluster = LocalCluster(
+                n_workers=0,
+                threads_per_worker=threads_per_worker,
+                worker_class=nanny,
+                memory_limit=1 / n_workers,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                local_directory=str(scratch),
+                silence_logs=logging.CRITICAL,
             )
+            stack.enter_context(cluster)
             with hidden_secrets(secret_names), _silent_tracker():
                 workers = _start_workers(cluster, n_workers)
                 while sum(nanny.pid is not None for nanny in nannies) < n_workers:
@@ -199,7 +198,8 @@ def _start_workers(cluster: "LocalCluster", n_workers: int) -> "Future[None]":
             cluster.worker_spec.update(cluster.new_worker_spec())
         await cluster
 
-    return asyncio.run_coroutine_threadsafe(start(), cluster.loop.asyncio_loop)
+    loop: Any = cluster.loop
+    return asyncio.run_coroutine_threadsafe(start(), loop.asyncio_loop)
 
 
 @contextmanager
