@@ -61,7 +61,9 @@ class RuleResult:
 def _gx() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "False"
     # Half of the import would be for rules and data sources that are not used here.
-    with _importing_less(lazy=("scipy.stats", "altair"), absent=("boto3", "sqlalchemy")):
+    with _importing_less(
+        lazy=("scipy.stats", "altair", "jsonschema"), absent=("boto3", "botocore", "sqlalchemy")
+    ):
         import great_expectations
 
     return great_expectations

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask.config
 import psutil
 import pytest
+from distributed.system import MEMORY_LIMIT
 
 from flows.orchestration.dask_cluster import dask_cluster, named_address
 from flows.orchestration.packages import ROOT
@@ -70,6 +72,8 @@ def test_workers_are_private_warm_and_on_loopback(
         n_workers=2, threads_per_worker=4, scratch=tmp_path, secret_names=("OPENAI_API_KEY",)
     ) as cluster:
         client = cluster.wait_ready(("colorsys",))
+        workers = client.scheduler_info()["workers"].values()
+        assert [worker["memory_limit"] for worker in workers] == [MEMORY_LIMIT // 2] * 2
         states = list(client.run(worker_state).values())
         assert len(states) == 2
         for state in states:
@@ -87,6 +91,37 @@ def test_workers_are_private_warm_and_on_loopback(
         assert {s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN} <= {"127.0.0.1"}
         with pytest.raises(ServerUnavailable, match="no_such_module"):
             cluster.wait_ready(("no_such_module",))
+
+
+def preloaded(script: Path, text: str) -> Any:
+    """Let new workers run a script before they connect."""
+    script.write_text(text, encoding="utf-8")
+    return dask.config.set({"distributed.worker.preload": [str(script)]})
+
+
+def test_a_caller_can_work_while_the_workers_start(tmp_path: Path) -> None:
+    going = tmp_path / "going"
+    wait = f"""
+import time
+from pathlib import Path
+end = time.monotonic() + 60
+while not Path({str(going)!r}).exists():
+    assert time.monotonic() < end
+    time.sleep(0.05)
+"""
+    with (
+        preloaded(tmp_path / "wait.py", wait),
+        dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path / "dask") as cluster,
+    ):
+        going.touch()
+        assert cluster.wait_ready().submit(os.getpid).result(timeout=60) != os.getpid()
+
+
+def test_a_worker_that_cannot_start_is_reported(tmp_path: Path) -> None:
+    with preloaded(tmp_path / "fail.py", "raise SystemExit(3)"):
+        with pytest.raises(ServerUnavailable, match=r"cluster of 1 workers .* did not start"):
+            with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as cluster:
+                cluster.wait_ready()
 
 
 @pytest.mark.slow
