@@ -91,6 +91,7 @@ def _counts(report: "RunReport") -> Iterator[tuple[int, str]]:
     if record:
         yield record.n_truncated, "answers cut off at max_tokens"
         yield record.n_refused, "refused"
+        yield report.n_too_long, "dialogues cut short by the model's context (context_length)"
         yield record.n_empty, "empty answers"
         yield record.n_cut_off, "of them cut off while thinking"
         yield record.n_unreadable, "answers without a readable program"
@@ -127,32 +128,42 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
     """
     lake = Lake(home.lake)
     night = _find(lake, prefix)
-    seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
-    failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
-        runs: list[dict[str, Any]] = []
-        for work in night.work:
-            audit = _audited(lake, work).model_dump()
-            runs.append(
-                work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit}
-            )
-            if work.status in _STOPPED:
-                runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
-        facts = {
-            "night_id": night.night_id,
-            "started_at": night.started_at,
-            "finished_at": night.finished_at or None,
-            "wall_seconds": wall_s,
-            "budget": [cap.model_dump() for cap in night.budget],
-            "runs": runs,
-            "failed": [
-                run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
-                for run in failed
-            ],
-            "seconds": seconds.get("", {}),
-        }
-        print(json.dumps(facts))
-        return
+        print(json.dumps(_facts(lake, night)))
+    else:
+        _print_night(home, lake, night)
+
+
+def _facts(lake: Lake, night: NightRecord) -> dict[str, Any]:
+    """Return what `parley report --json` prints about a night."""
+    seconds = seconds_of(lake, night.night_id)
+    runs: list[dict[str, Any]] = []
+    for work in night.work:
+        audit = _audited(lake, work).model_dump()
+        runs.append(work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit})
+        if work.status in _STOPPED:
+            runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
+    return {
+        "night_id": night.night_id,
+        "started_at": night.started_at,
+        "finished_at": night.finished_at or None,
+        "wall_seconds": wall_seconds(lake, night.night_id),
+        "budget": [cap.model_dump() for cap in night.budget],
+        "runs": runs,
+        "failed": [
+            run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
+            for run in _failed(lake, night)
+        ],
+        "seconds": seconds.get("", {}),
+    }
+
+
+def _failed(lake: Lake, night: NightRecord) -> Sequence[FailedRun]:
+    return lake.read("failed_runs", FailedRun, night_id=night.night_id)
+
+
+def _print_night(home: Home, lake: Lake, night: NightRecord) -> None:
+    seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
     end = night.finished_at or "... (interrupted)"
     print(f"Night {night.night_id}, {night.started_at} to {end}")
     if wall_s is not None:
@@ -170,7 +181,7 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
             line = audit_line(_audited(lake, work))
             _print_run([*reasons, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
-    for run in failed:
+    for run in _failed(lake, night):
         name = f"run {run.run_id[:12]}" if run.run_id else "could not be planned"
         print(f"{plain_line(run.title)}: failed ({name})")
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))

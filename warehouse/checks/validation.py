@@ -324,8 +324,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"
 
 
-class _LessFinder:
-    """Finder of modules that one thread shall import later, or not at all."""
+class _ImportFilter:
+    """Finder that delays or refuses the import of some modules in the thread that made it."""
 
     def __init__(self, lazy: tuple[str, ...], absent: tuple[str, ...]) -> None:
         self._lazy, self._absent, self._thread = lazy, absent, threading.get_ident()
@@ -336,7 +336,7 @@ class _LessFinder:
         """Return a lazy spec of a module whose import is delayed, or None for another module.
 
         Raises:
-            ModuleNotFoundError: the module shall be absent.
+            ModuleNotFoundError: the module is refused.
         """
         if threading.get_ident() == self._thread and name in self._absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -354,7 +354,7 @@ def _importing_less(*, lazy: tuple[str, ...], absent: tuple[str, ...]) -> Iterat
         lazy: modules whose code runs at the first use of an attribute.
         absent: modules that appear not to be installed. All are optional for the importing package.
     """
-    finder = _LessFinder(lazy, absent)
+    finder = _ImportFilter(lazy, absent)
     sys.meta_path.insert(0, finder)
     try:
         yield
