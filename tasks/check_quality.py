@@ -1,9 +1,13 @@
 """Quality checks between the stages, each as a Prefect task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -44,7 +48,10 @@ class StoppedByCheck(ParleyError):
 
 
 class QualityGate:
-    """Quality checks of a run's tables. A blocking failure raises StoppedByCheck.
+    """Quality checks of a run's tables, which run one after another beside the run's stages.
+
+    After a blocking failure no further table is checked, and `require` raises StoppedByCheck. So
+    does the end of the block, also in place of an error: a stage may fail because of a bad table.
 
     Args:
         plan: Plan of the run.
@@ -56,6 +63,35 @@ class QualityGate:
         self._plan, self._title, self._check_table = plan, title, check_table
         self._checks: list[QualityCheck] = []
         self._sealed: dict[str, str] = {}
+        self._thread = ThreadPoolExecutor(1, "parley-checks")
+        self._begun: list[Future[None]] = []
+        self._failed: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None or isinstance(error, Exception):
+                self.require()
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def require(self) -> None:
+        """Wait for all checks.
+
+        Raises:
+            StoppedByCheck: A blocking expectation failed.
+        """
+        for check in self._begun:
+            check.result()
+        if self._failed is not None:
+            raise StoppedByCheck(self._failed)
 
     def dialogs(self) -> None:
         """Check the staged dialogs."""
@@ -245,6 +281,12 @@ class QualityGate:
             data = rows.read() if plan.home.is_store else rows
         else:
             data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
+        begin = copy_context().run  # Prefect's task belongs to the flow of the calling thread.
+        self._begun.append(self._thread.submit(begin, self._run, table, data, context))
+
+    def _run(self, table: str, data: pa.Table | LakeRows, context: CheckContext) -> None:
+        if self._failed is not None:
+            return
         checks = run_task(
             "check quality",
             f"{table} · {self._title}",
@@ -253,7 +295,7 @@ class QualityGate:
         )
         self._checks += checks
         if blocking_failures(checks):
-            raise StoppedByCheck(table)
+            self._failed = table
 
     def finish(self) -> Checked:
         """Store the checks in the lake. A file that changed after its check fails a check."""

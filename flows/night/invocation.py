@@ -141,7 +141,9 @@ def run_build(
                 server = pending.wait_ready()
                 print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
                 with server.flow_settings():
-                    return build_dataset(session, plan)
+                    report = build_dataset(session, plan)
+                pending.leave()
+                return report
 
 
 def _quiet_prefect() -> None:
@@ -272,4 +274,5 @@ def _run_flow(
             # The reports contain the failures.
             with server.flow_settings(), suppress(RunsFailed):
                 night_flow(session)(requests=requests, home=str(home.path), **options)
+            pending.leave()
             return NightOutcome(session.night_id, tuple(session.reports), session.spent)

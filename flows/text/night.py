@@ -91,6 +91,7 @@ def _counts(report: "RunReport") -> Iterator[tuple[int, str]]:
     if record:
         yield record.n_truncated, "answers cut off at max_tokens"
         yield record.n_refused, "refused"
+        yield report.n_too_long, "dialogues cut short by the model's context (context_length)"
         yield record.n_empty, "empty answers"
         yield record.n_cut_off, "of them cut off while thinking"
         yield record.n_unreadable, "answers without a readable program"

@@ -247,6 +247,7 @@ def _with_results(
         "n_drift_calls": work.n_drift_calls,
         "audit": work.audited.counts,
         "n_answers": n_answers,
+        "n_too_long": sum(episode.is_too_long for episode in work.episodes),
     }
     return record.model_copy(update=results), facts
 
