@@ -154,7 +154,9 @@ def test_every_module_and_query_that_a_readme_names_exists() -> None:
         (relative(readme), name)
         for readme in own_files()
         if readme.name == "README.md"
-        for name in re.findall(r"`((?:[\w.]+/)*\w+\.(?:py|sql))`", readme.read_text(encoding="utf-8"))
+        for name in re.findall(
+            r"`((?:[\w.]+/)*\w+\.(?:py|sql))`", readme.read_text(encoding="utf-8")
+        )
     }
     assert len(named) > 150
     missing = [
