@@ -6,6 +6,7 @@ reason why there is none. Metrics do not contradict each other.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from schemas.episode import UnscoredReason
@@ -231,8 +232,10 @@ def _other_judge(row: rule.Row, context: rule.CheckContext) -> str | None:
 
 @rule.no_fault("not_all_missing", "without one readable judgement, the run measures nothing")
 def _all_silent(row: rule.Row, context: rule.CheckContext) -> str | None:
-    if row["rows"] and all(r["unscored_reason"] in _FAULTS for r in row["rows"]):
-        return f"none of {len(row['rows'])} judgements could be read"
+    reasons = Counter(r["unscored_reason"] for r in row["rows"])
+    if reasons and reasons.keys() <= _FAULTS:
+        counts = ", ".join(f"{reason}: {n}" for reason, n in sorted(reasons.items()))
+        return f"none of {len(row['rows'])} judgements could be read ({counts})"
     return None
 
 
