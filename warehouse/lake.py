@@ -201,8 +201,11 @@ class LakeRows:
     files: tuple[tuple[Path, "array[int] | None"], ...]
     """Parquet files, each with the ascending positions of its rows. None means all rows."""
 
-    def pieces(self) -> "Iterator[pa.Table]":
+    def pieces(self, schema: "pa.Schema | None" = None) -> "Iterator[pa.Table]":
         """Yield the rows, at most 256 at a time.
+
+        Args:
+            schema: Columns to read, which may leave out fields of nested columns. None: all.
 
         Raises:
             SchemaMismatch: a file was written by another schema version, or is no Parquet file.
@@ -210,12 +213,13 @@ class LakeRows:
         """
         import pyarrow as pa
 
-        schema = TABLES[self.table].schema
+        wanted = TABLES[self.table].schema if schema is None else schema
         for path, places in self.files:
             with _reading(self.table, path) as file:
                 start = 0
-                for batch in file.iter_batches(_PIECE_ROWS):
-                    rows, after = pa.Table.from_batches([batch]).cast(schema), start + len(batch)
+                for batch in file.iter_batches(_PIECE_ROWS, columns=wanted.names):
+                    rows = pa.Table.from_batches([batch]).select(wanted.names).cast(wanted)
+                    after = start + len(batch)
                     if places is not None:
                         first, last = bisect_left(places, start), bisect_left(places, after)
                         rows = rows.take(
@@ -224,11 +228,12 @@ class LakeRows:
                     start = after
                     yield rows
 
-    def read(self) -> "pa.Table":
-        """Return all the rows. Raises the errors of `pieces`."""
+    def read(self, schema: "pa.Schema | None" = None) -> "pa.Table":
+        """Return all the rows. Takes the argument and raises the errors of `pieces`."""
         import pyarrow as pa
 
-        return pa.concat_tables([TABLES[self.table].schema.empty_table(), *self.pieces()])
+        wanted = TABLES[self.table].schema if schema is None else schema
+        return pa.concat_tables([wanted.empty_table(), *self.pieces(wanted)])
 
 
 class RowFacts(Mapping[str, Mapping[str, object]]):

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
+from schemas.lake.tables import TABLES
 from warehouse.checks import docs
 from warehouse.checks.episodes import EPISODES
 from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite, TableRows
@@ -84,7 +85,7 @@ def check_table(table: str, data: pa.Table | LakeRows, context: CheckContext) ->
     if table not in SUITES:
         raise UnknownName("table with a suite", table, SUITES)
     suite = SUITES[table]
-    rows = data.read() if isinstance(data, LakeRows) else data
+    rows = data.read(_read_columns(suite)) if isinstance(data, LakeRows) else data
     results = (
         _validate_dataset(suite, rows, context)
         if suite.of_dataset
@@ -161,20 +162,27 @@ def _rows(wanted: TableRows, data: pa.Table) -> list[Row]:
     return rows
 
 
+def _read_columns(suite: Suite) -> pa.Schema:
+    """Return the schema of the columns that the suite's rules read."""
+    paths = (path for frame in suite.frames for path in frame.rows.paths)
+    return pa.schema(list(_types(TABLES[suite.table].schema, paths).items()))
+
+
 def _types(parent: pa.Schema | pa.StructType, paths: Iterable[str]) -> dict[str, pa.DataType]:
     """Return the types of the fields that the paths name, without other parts of nested fields."""
     parts: dict[str, list[str]] = {}
     for path in paths:
         name, _, rest = path.partition(".")
-        parts.setdefault(name, []).extend([rest] if rest else [])
-    return {name: _without_rest(parent.field(name).type, rest) for name, rest in parts.items()}
+        parts.setdefault(name, []).append(rest)
+    return {name: _with_parts(parent.field(name).type, rest) for name, rest in parts.items()}
 
 
-def _without_rest(kind: pa.DataType, paths: Sequence[str]) -> pa.DataType:
-    if not paths:
+def _with_parts(kind: pa.DataType, paths: Sequence[str]) -> pa.DataType:
+    """Return the type with only these parts. An empty path names all of them."""
+    if "" in paths:
         return kind
     if isinstance(kind, pa.ListType):
-        return pa.list_(_without_rest(kind.value_type, paths))
+        return pa.list_(_with_parts(kind.value_type, paths))
     assert isinstance(kind, pa.StructType), kind
     return pa.struct(_types(kind, paths))
 
