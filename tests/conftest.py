@@ -205,8 +205,8 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     scratch = tmp_path_factory.mktemp("dask")
     with dask_cluster(
         n_workers=1, threads_per_worker=THREADS_PER_WORKER, scratch=scratch
-    ) as client:
-        yield str(client.scheduler_info()["address"])
+    ) as cluster:
+        yield str(cluster.wait_ready().scheduler_info()["address"])
 
 
 @pytest.fixture

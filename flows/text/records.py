@@ -46,6 +46,7 @@ _ORDINARY = 24
 _SHORTEST = (
     (True, _ORDINARY, 12),
     (False, _ORDINARY, 12),
+    (False, _ORDINARY, 8),
     (True, 0, 12),
     (True, 0, 8),
     (False, 0, 12),
@@ -65,7 +66,12 @@ def piped_width() -> int:
 
 
 def fitted_widths(
-    heads: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
+    heads: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    room: int,
+    *,
+    breaks_words: bool = True,
 ) -> list[int] | None:
     """Return column widths with which the table fits, or None if it cannot fit.
 
@@ -76,6 +82,7 @@ def fitted_widths(
         cells: texts by row. The first cell of a row is a name, which is folded last.
         numeric: for each column, whether it holds numbers, which are never folded.
         room: characters of a line.
+        breaks_words: fold ordinary words as well, if nothing else helps.
     """
     words = [max(map(len, head.split()), default=1) for head in heads]
     longest = [max((len(line[at]) for line in cells), default=1) for at in range(len(heads))]
@@ -88,7 +95,7 @@ def fitted_widths(
             max(words[at], n if whole[at] else max(unbroken[at], min(n, shortest)))
             for at, n in enumerate(longest)
         ]
-        if sum(least) + GAP * len(least) > room:
+        if sum(least) + GAP * len(least) > room or not (ordinary or breaks_words):
             continue
         widths = [max(word, n) for word, n in zip(words, longest, strict=True)]
         while sum(widths) + GAP * len(widths) > room:
@@ -135,7 +142,8 @@ def print_rows(
 
     If the table is wider than the terminal, texts are folded. If rows become tall, each row is
     printed as a block of lines. In a pipe or a log, a line has 80 characters (or COLUMNS): the
-    widest texts are folded, numbers never are.
+    widest texts are folded, numbers never are. If ordinary words such as a model's name would break
+    then, where nobody could search for them, the table is as wide as its content.
 
     Args:
         title: line above the table.
@@ -159,7 +167,9 @@ def print_rows(
     console = Console()
     if not console.is_terminal:
         room = piped_width()
-        fitted = None if unfolded else fitted_widths(heads, cells, numeric, room - 1)
+        fitted = (
+            None if unfolded else fitted_widths(heads, cells, numeric, room - 1, breaks_words=False)
+        )
         widths = fitted or widths
         console = Console(width=room if fitted else max(width, room))
     elif width > console.width:

@@ -120,9 +120,12 @@ def _sources(work: RunWork) -> str:
 
 
 def _paid(work: RunWork) -> str:
-    text = f"{work.n_paid} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
+    tokens = f"{work.input_tokens} tokens in and {work.output_tokens} out"
     if work.n_unknown_tokens:
-        text += f" (the endpoint reported no counts for {work.n_unknown_tokens} answers)"
+        is_unknown = not work.input_tokens and not work.output_tokens
+        tokens = "unknown tokens" if is_unknown else tokens
+        tokens += f" (no counts for {work.n_unknown_tokens} answers)"
+    text = f"{work.n_paid} model calls, {tokens}"
     if work.n_paid and work.usd is not None:
         text += f", {work.usd:.6g} USD"
     if work.usd_hourly is not None:

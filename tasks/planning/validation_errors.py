@@ -1,10 +1,12 @@
 """Messages of pydantic's validation errors: each field with its value and the accepted values."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from schemas.base import Frozen
 from schemas.errors import near_name
@@ -15,7 +17,7 @@ from schemas.outside.secret_names import looks_secret, secret_in
 def explain(error: ValidationError) -> str:
     """Describe a validation error in one line: each field, its value and the accepted values."""
     parts = []
-    problems = error.errors()
+    problems = _with_joined_unions(error.errors())
     for problem in problems:
         if problem["type"] == "too_short" and any(
             _lies_in(other["loc"], problem["loc"]) for other in problems
@@ -27,6 +29,11 @@ def explain(error: ValidationError) -> str:
             remedy = f"; no such field{_fields_instead(error.title, problem['loc'])}"
         if problem["type"] == "tuple_type":
             remedy = ": write a list, each member in a line that begins with `- `"
+        if problem["type"] == "model_type" and (fields := fields_at(error.title, problem["loc"])):
+            problem["msg"] = f"Input should be a mapping of fields, such as `{fields[0]}: VALUE`"
+        if problem["type"] == "value_error" and not problem["loc"]:
+            parts.append(problem["msg"].removeprefix("Value error, "))
+            continue
         if problem["type"] == "string_type" and isinstance(problem["input"], (int, float, date)):
             remedy = ": put it in quotes"
         shown = (
@@ -42,6 +49,26 @@ def explain(error: ValidationError) -> str:
             else f"{place} is missing"
         )
     return "; ".join(parts)
+
+
+def _with_joined_unions(problems: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Join the problems of a value that fits no type of a union. Pydantic reports one for each."""
+    joined: list[ErrorDetails] = []
+    for problem in problems:
+        *place, branch = problem["loc"] or ("",)
+        before = joined[-1] if joined else None
+        if not _UNION_BRANCH.search(str(branch)):
+            joined.append(problem)
+        elif before is not None and before["loc"] == tuple(place):
+            also = problem["msg"].removeprefix("Input should be ")
+            before["msg"] += f", or {also}"
+        else:
+            joined.append({**problem, "loc": tuple(place)})
+    return joined
+
+
+_UNION_BRANCH = re.compile(r"^(constrained-\w+|literal\[.*\]|float|int|str|bool)$")
+"""Pattern of the last step of pydantic's place of a problem within a union."""
 
 
 def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool:

@@ -8,6 +8,7 @@ from schemas.errors import UnknownName, UsageError
 from warehouse.comparison.events import with_pair_events
 from warehouse.comparison.pairs import Comparisons, Directions, Row
 from warehouse.comparison.runs import ComparedRun, nearest_run, read_runs, runs_named
+from warehouse.comparison.tables import BASELINE
 from warehouse.connect import connect, warehouse_path
 
 if TYPE_CHECKING:
@@ -53,6 +54,36 @@ def compare_named(
         ) from error
     finally:
         connection.close()
+
+
+def missing_baselines(home: Path, run_ids: Collection[str]) -> list[tuple[str, list[str], bool]]:
+    """Find the baselines that runs name, and that some of these runs were not compared with.
+
+    Returns:
+        Baseline, titles of its runs without a comparison, and whether any published run has its
+        name.
+    """
+    connection = connect(home)
+    try:
+        runs = read_runs(connection)
+        compared = {
+            run_id
+            for (run_id,) in connection.execute(
+                "select distinct run_id from comparisons where against = ?", [BASELINE]
+            ).fetchall()
+        }
+    finally:
+        connection.close()
+    titles: dict[str, list[str]] = {}
+    named: dict[str, bool] = {}
+    for run in runs:
+        if run.run_id not in run_ids or run.baseline is None or run.run_id in compared:
+            continue
+        baselines = runs_named(runs, run.baseline)
+        if run not in baselines:
+            titles.setdefault(run.baseline, []).append(f"{run.setting} · {run.model}")
+            named[run.baseline] = bool(baselines)
+    return [(baseline, titles[baseline], named[baseline]) for baseline in titles]
 
 
 def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:

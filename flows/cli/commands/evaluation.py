@@ -46,21 +46,46 @@ EVENT_CODE = 5
 """Exit code of a command if a run has an event that `--fail-on` names."""
 
 
-def event_code(home: Home, reports: Sequence["RunReport"], fail_on: Sequence[str]) -> int:
-    """Return 5 if a published run has one of these events, else 0, and print the events to stderr.
+def event_code(
+    home: Home, reports: Sequence["RunReport"], fail_on: Sequence[str], *, has_baseline: bool
+) -> int:
+    """Return 5 if a published run has one of these events, and print the events to stderr.
 
-    Events come from the tables `comparisons` and `history`.
+    Events come from the tables `comparisons` and `history`. Without events, return 1 if a named
+    baseline is unknown, since it could not be checked; else 0.
+
+    Args:
+        has_baseline: a request names a baseline. Missing comparisons are printed to stderr, too.
     """
-    if not fail_on or not home.warehouse.exists():
+    if not (fail_on or has_baseline) or not home.warehouse.exists():
         return 0
     from warehouse.connect import named_query
 
     run_ids = [report.run_id for report in reports if report.is_published]
+    is_unknown = has_baseline and _print_missing_baselines(home, run_ids)
     _, events = named_query(home.path, "events_of_runs", run_ids=run_ids, events=list(fail_on))
     for event, setting, model, metric, before, after in events:
         line = f"{event}: {setting} · {model}: {metric} {before:.3f} -> {after:.3f}"
         print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
-    return EVENT_CODE if events else 0
+    if events:
+        return EVENT_CODE
+    return ParleyError.exit_code if fail_on and is_unknown else 0
+
+
+def _print_missing_baselines(home: Home, run_ids: Sequence[str]) -> bool:
+    """Print baselines that runs were not compared with. Return True if one of them is unknown."""
+    from warehouse.comparison.named_pairs import missing_baselines
+
+    missing = missing_baselines(home.path, run_ids)
+    for baseline, titles, is_known in missing:
+        why = (
+            "none of its published runs has this setting with equal data and options"
+            if is_known
+            else "no published run in this home has this name. `parley list runs` shows all"
+        )
+        line = f"not compared with baseline {baseline!r}: {', '.join(titles)}. The reason: {why}"
+        print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
+    return not all(is_known for _, _, is_known in missing)
 
 
 def print_budget_stop(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:
@@ -212,4 +237,11 @@ def evaluate(
     else:
         print_results(home, outcome.reports, next_steps=next_steps)
     print_budget_stop(outcome.reports, outcome.spent)
-    raise typer.Exit(exit_code(outcome.reports) or event_code(home, outcome.reports, fail_on))
+    has_baseline = any(
+        request.comparison is not None and request.comparison.baseline is not None
+        for request in requests
+    )
+    raise typer.Exit(
+        exit_code(outcome.reports)
+        or event_code(home, outcome.reports, fail_on, has_baseline=has_baseline)
+    )

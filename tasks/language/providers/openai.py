@@ -31,7 +31,7 @@ def read(rest: str, settings: SpecSettings) -> ModelAccess:
             f"model {settings.text!r}: no model name before the address; write"
             " openai:MODEL@BASE_URL"
         )
-    if url is None and re.search(r"@(localhost|[\w.-]+:\d+)(/|$)", name):
+    if url is None and re.search(r"@(localhost|[\w.-]+:\d+)(/|$)|@\w+:/", name):
         raise ConfigError(
             f"model {settings.text!r}: an address begins with http:// or https://; write"
             " openai:MODEL@http://HOST:PORT/v1"

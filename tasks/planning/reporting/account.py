@@ -131,13 +131,16 @@ def with_episodes(
     """
     new = listing_again(lambda: paid_steps(plan.episodes.chosen(pending).pieces(), kept))
     tokens_in, tokens_out, unknown = _tokens(new)
+    usd = sum_usd((*_player_costs(plan, new), *_judge_costs(plan, judgements)))
+    if model_calls and not new:  # Refused answers, for example, leave no step that has tokens.
+        unknown, usd = model_calls, None
     return with_begun(work, pending, kept).model_copy(
         update={
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,
             "output_tokens": tokens_out,
             "n_unknown_tokens": unknown,
-            "usd": sum_usd((*_player_costs(plan, new), *_judge_costs(plan, judgements))),
+            "usd": usd,
         }
     )
 

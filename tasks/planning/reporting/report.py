@@ -58,6 +58,8 @@ class RunReport(Frozen):
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
     """Number of answers of the subject."""
+    n_too_long: int = 0
+    """Number of episodes that ended because the conversation exceeded the model's context."""
 
     @property
     def is_published(self) -> bool:

@@ -128,6 +128,30 @@ def test_a_refused_key_or_account_within_a_200_ends_at_once(
     assert advice in done.out + done.err
 
 
+def test_the_cost_of_refused_answers_is_unknown(standing_home: Path) -> None:
+    reply = Reply(content="", finish_reason="content_filter")
+    with model_server(choose=lambda *_: reply) as server:
+        command = run(server.base_url, "--seed", 6000, "--price", 1, 1)
+        done = parley(standing_home, *command)
+        assert done.code == 0, done.err
+        assert "paid: 1 model calls, unknown tokens (no counts for 1 answers);" in done.out
+        (work,) = rows(
+            standing_home, "SELECT usd, n_unknown_tokens FROM night_work WHERE model_calls = 1"
+        )
+    assert work == {"usd": None, "n_unknown_tokens": 1}
+
+
+def test_dialogues_beyond_the_context_are_counted(standing_home: Path) -> None:
+    too_long = Reply(status=400, code="context_length_exceeded", message="maximum context length")
+    with model_server(
+        refuse=lambda body: too_long if len(body["messages"]) > 1 else None,
+        answer=lambda _: ANSWER,
+    ) as server:
+        done = parley(standing_home, *run(server.base_url, "--seed", 7000))
+    assert done.code == 0, done.err
+    assert "1 dialogues cut short by the model's context (context_length)" in done.out
+
+
 def test_a_share_of_empty_answers_is_warned_of(standing_home: Path) -> None:
     with model_server([Reply(content="")], answer=lambda _: ANSWER) as server:
         done = parley(standing_home, *run(server.base_url, "--seed", 5000))

@@ -185,6 +185,15 @@ def test_every_mistake_is_told_with_its_file_and_place(
             ),
         ),
         (MODELS + "concurency: 5", "Do you mean concurrency?"),
+        (
+            "models: [{spec: 'control:gold', temperature: warm}]",
+            "models.0.temperature = 'warm': Input should be a valid number, unable to parse string as"
+            " a number, or 'default'",
+        ),
+        (
+            "models: ['control:gold']",
+            "models.0 = 'control:gold': Input should be a mapping of fields, such as `spec: VALUE`",
+        ),
     ],
 )
 def test_an_unknown_field_is_told_with_what_may_stand_there(

@@ -237,6 +237,26 @@ def test_a_night_tells_what_it_brings_and_no_more(
         )
         assert done.code == code, done.err
         assert ("parley: regression: codeif.static · recorded:step-2: " in done.err) == (code == 5)
+    for baseline, options, code, said in (
+        ("step-l", ("--fail-on", "trend"), 1, "no published run in this home has this name"),
+        ("step-l", (), 0, "no published run in this home has this name"),
+        ("recorded:step-1", ("--fail-on", "trend"), 0, ""),
+    ):
+        done = parley(
+            standing_home,
+            "run",
+            *sample,
+            "--model",
+            f"recorded:{tmp_path}/step-2.jsonl",
+            "--baseline",
+            baseline,
+            *options,
+        )
+        assert done.code == code, done.err
+        assert (
+            "not compared with baseline 'step-l': codeif.static · recorded:step-2" in done.err
+        ) == bool(said)
+        assert said in done.err
 
 
 @pytest.mark.slow

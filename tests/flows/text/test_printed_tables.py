@@ -99,6 +99,13 @@ def test_a_run_is_listed_in_eighty_characters(capsys: pytest.CaptureFixture[str]
     assert any(line.startswith(" be438a8f999d ") for line in shown)
 
 
+def test_names_can_be_searched_for_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    heads = ("run", "setting", "data", "model", "status", "episodes", "finished")
+    row = ("be438a8f999d", "codeif.static", "sample", "openai:good", "finished", 120)
+    print_rows("", heads, [(*row, "2026-01-02 03:04")])
+    assert any("codeif.static  sample  openai:good  finished" in line for line in lines(capsys))
+
+
 def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -73,6 +73,7 @@ def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
         "openai:m@http://127.0.0.1:port/v1",
         "openai:m@http://127.0.0.1:1/v1?key=abc",
         "openai:m@localhost:8000/v1",
+        "openai:m@ftp://127.0.0.1/v1",
         "openai:m@127.0.0.1:8000",
     ],
 )
