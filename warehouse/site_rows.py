@@ -125,7 +125,7 @@ class SiteRows:
         return rows[0]["night_id"] if rows else None
 
     def episodes(self, run_id: str) -> list[dict[str, Any]]:
-        """Return a run's dialogues with counts of steps, tests and tokens, by problem and sample.
+        """Return a run's dialogues with counts of steps, tests and tokens, sorted by problem.
 
         A test counts as a failure if it failed, raised an error or took too long. A fault of the
         machine does not count. `usd` covers subject and simulated user, without judgements. It is
@@ -172,7 +172,8 @@ class SiteRows:
             left join spent on spent.episode_id = episodes.episode_id
             left join paid on paid.episode_id = episodes.episode_id
             where episodes.run_id = $run
-            order by episodes.problem_id, episodes.sample, episodes.episode_id
+            order by episodes.problem_id, episodes.dialog_id, episodes.sample,
+                episodes.episode_id
             """,
             run=run_id,
         )
@@ -285,7 +286,7 @@ class SiteRows:
                 select pool_dialog.*, dialog_id
                 from pool_dialog inner join episodes using (run_id, episode_id)
                 where pool_dialog.run_id in ($old, $new) and episodes.run_id in ($old, $new))
-            select a.problem_id, a.sample, a.metric, a.mean as old, b.mean as new,
+            select a.problem_id, a.dialog_id, a.sample, a.metric, a.mean as old, b.mean as new,
                 b.mean - a.mean as difference,
                 a.episode_id as old_episode, b.episode_id as new_episode
             from pooled as a

@@ -135,10 +135,12 @@ def locate(
     Raises:
         UsageError: The public dataset is not on this machine. The message names the command that
             fetches it.
-        UnknownName: `data` is neither a path nor a dataset. The message suggests the nearest
-            dataset.
+        UnknownName: The benchmark has no such version, or `data` is neither a path nor a dataset.
+            The message lists the versions, or suggests the nearest dataset.
     """
     usual = version or benchmark.data.default_version
+    if usual not in benchmark.data.versions:
+        raise UnknownName("dataset version", usual, benchmark.data.versions, of=benchmark.name)
     if data is None or is_hub_dataset(data) or Path(data).exists():
         return data, usual
     dataset, datasets = dataset_named(benchmark, data), datasets_of(benchmark)

@@ -16,7 +16,6 @@ from sandbox.judging.runners.run import RUNNER_VERSION
 from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from schemas.errors import UnknownName
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import KeyedRows
 from schemas.problem import Problem
@@ -320,8 +319,6 @@ def plan_run(request: EvaluationRequest, home: Home, cache: DatasetCache | None 
     data, version = locate(
         benchmark, request.benchmark.data, request.benchmark.dataset_version, home
     )
-    if version not in benchmark.data.versions:
-        raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     resumed = resumed_spec(Lake(home.lake), request.resume)
     before = resumed.subject if resumed else None
     subject = choose(request.model, before, home, concurrency=request.concurrency)

@@ -70,8 +70,9 @@ class _Log:
 
     def __init__(self, home: Home, run: StoredRun) -> None:
         self._home, self._run, self._record, self._spec = home, run, run.record, run.spec
-        self._log, self._model, self._scorer, self._tool = (
-            import_module(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool")
+        self._event, self._log, self._model, self._scorer, self._tool = (
+            import_module(f"inspect_ai.{name}")
+            for name in ("event", "log", "model", "scorer", "tool")
         )
 
     def build(self) -> Any:
@@ -225,7 +226,7 @@ class _Log:
                 message=message, stop_reason=_STOPS.get(step.finish_reason or "", "unknown")
             )
             name = _inspect_name(episode.model)
-            yield self._log.ModelEvent(
+            yield self._event.ModelEvent(
                 timestamp=began + timedelta(seconds=waited),
                 working_start=waited,
                 uuid=f"{episode.episode_id[:16]}-call-{position}",

@@ -164,8 +164,6 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     benchmark, construction = builds[request.what]
     own = construction.dataset_version if request.data is None else None
     data, version = locate(benchmark, request.data, request.dataset_version or own, home)
-    if version not in benchmark.data.versions:
-        raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     if construction.runs_programs:
         SANDBOXES.require(request.sandbox)
     chosen = option_values(construction.options, request.options, request.what)

@@ -32,6 +32,11 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ((*RUN, "--model", "control:gold"), 2, ["'current'", "--data DIR", "parley stage codeif"]),
         ((*RUN, "--model", "control:gold", "--data", "no/such/dir"), 2, ["no/such/dir"]),
         ((*GOLD, "--dataset-version", "v7"), 2, ["'v7'", "current, v0, level_1"]),
+        (
+            ("stage", "codeif", "--data", ".", "--dataset-version", "v7"),
+            2,
+            ["'v7'", "current, v0, level_1"],
+        ),
         ((*GOLD, "--option", "history=all"), 2, ["history='all'", "on_policy, upstream_v0"]),
         (
             (*GOLD, "--option", "histori=on_policy"),

@@ -78,7 +78,9 @@ def rating(turn: int | None, value: float | None) -> dict[str, Any]:
     return shown | {"turn": turn, "value": value, "unscored_reason": missing}
 
 
-def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
+def page_of(
+    steps: list[dict[str, Any]], ratings: list[dict[str, Any]], dialog_id: str = "p"
+) -> str:
     turns = list(
         turns_of({"steps": steps, "test_verdicts": [], "judge_verdicts": ratings, "scores": []})
     )
@@ -97,6 +99,7 @@ def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
     )
     episode = dict.fromkeys(names, "0") | {
         "problem_id": "p",
+        "dialog_id": dialog_id,
         "error": None,
         "latency_s": 2.25,
         "usd": None,
@@ -115,6 +118,15 @@ def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
 def test_a_dialogue_says_what_it_cost_and_how_long_it_took() -> None:
     page = page_of([step(0, 1, "user", "Hello")], [])
     assert "2.2 s waited for answers · – dollars" in page
+
+
+@pytest.mark.parametrize(
+    ("dialog_id", "name"), [("p", "p"), ("p/novice/hobbyist", "p/novice/hobbyist"), ("7", "p · 7")]
+)
+def test_dialogues_of_one_problem_have_names_of_their_own(dialog_id: str, name: str) -> None:
+    page = page_of([step(0, 1, "user", "Hello")], [], dialog_id)
+    assert f"<h1>{name}</h1>" in page
+    assert f"<title>{name} · m" in page
 
 
 def test_tool_steps_are_folded_and_their_calls_are_text() -> None:
