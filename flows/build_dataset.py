@@ -6,11 +6,11 @@ from flows.night.session import Session
 from flows.orchestration.inner_flows import plain_flow
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
-from tasks.cache_policy import run_task
 from tasks.driver.stored_calls import StoredCalls
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.builds.built_folder import BuildReport, report_of, require_place, write_built
 from tasks.planning.request import BuildRequest
+from tasks.stage import run_task
 from tasks.storage.home_records import note_reviewed
 
 STAGE = "construct"

@@ -116,7 +116,8 @@ def _evaluate(session: Session, plan: RunPlan, run: QueuedRun) -> RunReport:
 def _run_stages(session: Session, plan: RunPlan, work: Work, run: QueuedRun) -> RunReport:
     gate = QualityGate(plan, plan.request.title, session.check_table)
     try:
-        _stages(Stages(session, plan, work, run), gate)
+        with gate:
+            _stages(Stages(session, plan, work, run), gate)
     except StoppedByCheck:
         work.is_whole = False
     except BudgetSpent as spent:
@@ -128,9 +129,11 @@ def _run_stages(session: Session, plan: RunPlan, work: Work, run: QueuedRun) -> 
 
 
 def _stages(run: Stages, gate: QualityGate) -> None:
+    """Run all stages. Tables are checked beside local stages, and before models are asked."""
     run.stage()
     gate.dialogs()
     gate.problems()
+    gate.require()
     run.play()
     gate.episodes()
     run.read_episodes()
@@ -138,8 +141,11 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     gate.test_verdicts(verdicts, run.work.episodes, run.expected_verdicts())
     verdicts = run.audit(verdicts)
     gate.forgery_audit(run.work.audited.rows, run.work.to_audit)
+    gate.require()
     judged = run.judge(verdicts)
     gate.judgements(judged, run.work.episodes, run.expected_judgements())
+    gate.require()
     run.score(verdicts, judged, run.embed(verdicts, judged))
     gate.scores(run.work.episodes)
+    gate.require()
     run.decide()

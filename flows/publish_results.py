@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flows.orchestration.inner_flows import plain_flow
-from tasks.cache_policy import run_task
 from tasks.planning.reporting.publishing import publish_to_warehouse
+from tasks.stage import run_task
 from tasks.storage.home import find_home
 
 

@@ -1,4 +1,4 @@
-"""Content ids: digests of canonical JSON (DESIGN: identity).
+"""Content ids: digests of canonical JSON (docs/explanation/ids.md).
 
 Equal content gives equal ids in every process, on every machine and under every hash seed. Values
 without one canonical form (sets, NaN, bytes, arbitrary objects) are refused.

@@ -1,4 +1,4 @@
-"""Runs: models, endpoints, sampling and RunSpec, and the ids made from them (DESIGN: identity).
+"""Runs: models, endpoints, sampling and RunSpec, and their ids (docs/explanation/ids.md).
 
 Each id contains only values that can change its layer. `run_id` leaves out limits of size,
 addresses and parallelism, so a run can grow, move and resume. `episode_id` leaves out values that

@@ -19,9 +19,9 @@ from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.verdict import Outcome
 from tasks.driver.fan_out import even_shards
-from tasks.driver.stage import Stage, StageResult
 from tasks.execute import item_of
 from tasks.planning.plan import RunPlan
+from tasks.stage import Stage, StageResult
 from tasks.worker.audit_shard import audit_rows, audit_shard
 from tasks.worker.execute_shard import id_of, test_runs
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext

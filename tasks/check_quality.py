@@ -1,9 +1,13 @@
-"""Quality checks between the stages, each as a Prefect task."""
+"""Quality checks of the stages' tables, each as a Prefect task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -15,17 +19,15 @@ from schemas.lake.records import QualityCheck, utc_now
 from schemas.lake.rows import PackedRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
-from tasks.cache_policy import run_task
 from tasks.planning.plan import RunPlan
+from tasks.stage import run_task
 from warehouse.checks import (
     CheckContext,
     Implication,
-    RowFacts,
     blocking_failures,
     index_path,
-    problem_digests,
 )
-from warehouse.lake import SEALED, LakeRows, run_seal, table_seal
+from warehouse.lake import SEALED, LakeRows, RowFacts, run_seal, table_seal
 
 CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
 """Function (table, rows, context) -> one check per rule."""
@@ -46,7 +48,10 @@ class StoppedByCheck(ParleyError):
 
 
 class QualityGate:
-    """Quality checks of a run's tables. A blocking failure raises StoppedByCheck.
+    """Quality checks of a run's tables, which run one after another beside the run's stages.
+
+    After a blocking failure no further table is checked, and `require` raises StoppedByCheck. So
+    does the end of the block, also in place of an error: a stage may fail because of a bad table.
 
     Args:
         plan: Plan of the run.
@@ -58,15 +63,46 @@ class QualityGate:
         self._plan, self._title, self._check_table = plan, title, check_table
         self._checks: list[QualityCheck] = []
         self._sealed: dict[str, str] = {}
+        self._thread = ThreadPoolExecutor(1, "parley-checks")
+        self._begun: list[Future[None]] = []
+        self._failed: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None or isinstance(error, Exception):
+                self.require()
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def require(self) -> None:
+        """Wait for all checks.
+
+        Raises:
+            StoppedByCheck: A blocking expectation failed.
+        """
+        for check in self._begun:
+            check.result()
+        if self._failed is not None:
+            raise StoppedByCheck(self._failed)
 
     def dialogs(self) -> None:
         """Check the staged dialogs."""
-        problems = self._plan.staged.problems.table(["problem_id", "row_digest"])
+        names = ["problem_id", "row_digest"]
+        problems = self._plan.staged.problems.table(names)
+        ids, digests = (problems[name].to_pylist() for name in names)
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
         self._check(
             "dialogs",
             self._staged("dialogs"),
-            problem_digests=problem_digests(problems),
+            problem_digests=dict(zip(ids, digests, strict=True)),
             context_turns=turns,
         )
 
@@ -245,6 +281,12 @@ class QualityGate:
             data = rows.read() if plan.home.is_store else rows
         else:
             data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
+        begin = copy_context().run  # Prefect's task belongs to the flow of the calling thread.
+        self._begun.append(self._thread.submit(begin, self._run, table, data, context))
+
+    def _run(self, table: str, data: pa.Table | LakeRows, context: CheckContext) -> None:
+        if self._failed is not None:
+            return
         checks = run_task(
             "check quality",
             f"{table} · {self._title}",
@@ -253,7 +295,7 @@ class QualityGate:
         )
         self._checks += checks
         if blocking_failures(checks):
-            raise StoppedByCheck(table)
+            self._failed = table
 
     def finish(self) -> Checked:
         """Store the checks in the lake. A file that changed after its check fails a check."""

@@ -17,7 +17,6 @@ from schemas.lake.tables import TABLES
 from schemas.run import EmbedderIdentity, ModelEndpoint, ModelIdentity
 from tasks.decide import DecideAhead
 from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
-from tasks.driver.stage import Stage, StageResult
 from tasks.execute import RunAhead
 from tasks.language.access import ModelAccess
 from tasks.planning.participants.models import (
@@ -26,6 +25,7 @@ from tasks.planning.participants.models import (
     endpoint_of,
 )
 from tasks.planning.plan import RunPlan
+from tasks.stage import Stage, StageResult
 from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.dialogue_calls import Unfinished, read_unfinished
 from tasks.storage.journaling.segments import remove_segments

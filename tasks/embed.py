@@ -10,10 +10,10 @@ from schemas.episode import Episode
 from schemas.errors import BudgetSpent, ParleyError
 from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.driver.stage import Ahead
 from tasks.language.access import ModelAccess
 from tasks.language.embedding import open_embedder
 from tasks.planning.plan import RunPlan
+from tasks.stage import Ahead
 from tasks.storage.ledger import SendLog
 from tasks.storage.staged_rows import context_of
 from tasks.storage.vectors import Vectors

@@ -19,8 +19,8 @@ from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.lake.rows import PackedRows, from_arrow
 from schemas.verdict import TestVerdict
 from tasks.driver.fan_out import LazyShards, even_shards, living_workers
-from tasks.driver.stage import Ahead, Stage, StageResult
 from tasks.planning.plan import RunPlan
+from tasks.stage import Ahead, Stage, StageResult
 from tasks.storage.parquet_store import replace_by_one
 from tasks.worker.execute_shard import due_verdicts, execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteShard, RunContext, ShardResult

@@ -1,18 +1,21 @@
 """Stage `judge`: judge a run's dialogues, on Dask workers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from schemas.content_id import content_id
+from schemas.episode import Episode, by_episode
 from schemas.lake.records import utc_now
 from schemas.run import RubricJudge
-from schemas.verdict import JudgeDriftAnswer, JudgeVerdict
-from tasks.driver.fan_out import SHARDS_IN_FLIGHT, fan_out
+from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
+from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, fan_out, living_workers
 from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
-from tasks.driver.stage import Stage, StageResult
 from tasks.judging.rubric import Judgement, Rubric, values_of
 from tasks.planning.plan import RunPlan
+from tasks.stage import Ahead, Stage, StageResult
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.budget_meter import BudgetMeter
@@ -106,6 +109,64 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         plan.lake.write_part("judge_verdicts", result.rows, name, **plan.keys)
         plan.lake.keep_only("judge_verdicts", (name,), **plan.keys)
         self._judgements.remove_log()
+
+
+class JudgeAhead(Ahead):
+    """Early judging: judge finished dialogues while other dialogues are played.
+
+    Only rubrics that read no test verdicts are judged early.
+    """
+
+    def __init__(
+        self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
+    ) -> None:
+        super().__init__(plan, client)
+        self._judgements, self._context = judgements, context
+        self._requested_ids = set(judgements.known_judgements())
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(closing_run(self.client, self._context.key))
+        self._open.enter_context(
+            shard_attempt(self.plan.home.tries(self._context.key), self._context.invocation)
+        )
+        return super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._open.__exit__(kind, error, trace)
+
+    def begin(self, work: str) -> Any:
+        wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
+        jobs = tuple(self._judgements.pending(wanted, self._requested_ids))
+        self._requested_ids.update(job.judgement_id for job in jobs)
+        return (
+            self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
+            if jobs
+            else None
+        )
+
+    def rows(
+        self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
+    ) -> list[JudgeVerdict]:
+        """Judge episodes by all rubrics, wait for the judges, and return the rows.
+
+        A missing judgement becomes an infra fault.
+
+        Args:
+            verdicts: All test verdicts of these episodes.
+        """
+        wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
+        jobs = self._judgements.pending(wanted, self._judgements.known_judgements())
+        shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
+        for future in [self.submit(judge_shard, shard) for shard in shards]:
+            self.add(future.result())
+        return list(self._judgements.rows(wanted, self._judgements.known_judgements()))
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:

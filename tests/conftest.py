@@ -83,6 +83,7 @@ USED_BY_TESTS = (
     ),
     *("PARLEY_OPENHANDS", "PARLEY_MINI_SWE_AGENT"),
     *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF", "PARLEY_HIPPORAG"),
+    "PARLEY_CONVCODEWORLD",
 )
 """Beginnings of variables that name public data, or a program, which a test uses.
 
@@ -204,8 +205,8 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     scratch = tmp_path_factory.mktemp("dask")
     with dask_cluster(
         n_workers=1, threads_per_worker=THREADS_PER_WORKER, scratch=scratch
-    ) as client:
-        yield str(client.scheduler_info()["address"])
+    ) as cluster:
+        yield str(cluster.wait_ready().scheduler_info()["address"])
 
 
 @pytest.fixture

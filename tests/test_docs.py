@@ -148,13 +148,15 @@ def test_every_module_of_the_architecture_exists() -> None:
     ] == []
 
 
-def test_every_module_that_a_readme_names_exists() -> None:
+def test_every_module_and_query_that_a_readme_names_exists() -> None:
     paths = [f"/{relative(path)}" for path in own_files()]
     named = {
         (relative(readme), name)
         for readme in own_files()
         if readme.name == "README.md"
-        for name in re.findall(r"`((?:[\w.]+/)*\w+\.py)`", readme.read_text(encoding="utf-8"))
+        for name in re.findall(
+            r"`((?:[\w.]+/)*\w+\.(?:py|sql))`", readme.read_text(encoding="utf-8")
+        )
     }
     assert len(named) > 150
     missing = [

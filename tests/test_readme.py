@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,17 @@ def test_every_make_target_stands_in_the_page_for_developers() -> None:
     assert make_targets() - typed - {"help"} == set()
 
 
+@pytest.mark.slow
+def test_every_program_of_developers_can_be_imported() -> None:
+    """Benchmarks run by hand: without this test, a moved name breaks them unnoticed."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    benches = (path.stem for path in (ROOT / "tests" / "bench").glob("*.py"))
+    named = set(re.findall(r"python -m (tests\.[\w.]+\w)", pages))
+    assert "tests.bench.gpus" in named
+    for module in sorted(named | {f"tests.bench.{name}" for name in benches}):
+        import_module(module)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_every_link_leads_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
@@ -180,8 +192,6 @@ def test_the_readme_is_short() -> None:
 
 
 def test_entrypoints_of_the_deployments_are_flows_that_take_these_parameters() -> None:
-    from importlib import import_module
-
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     assert {deployment["name"] for deployment in deployments} == {
         "nightly",

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -228,6 +229,38 @@ class LakeRows:
         import pyarrow as pa
 
         return pa.concat_tables([TABLES[self.table].schema.empty_table(), *self.pieces()])
+
+
+class RowFacts(Mapping[str, Mapping[str, object]]):
+    """Facts about many rows, keyed by one of their columns.
+
+    The facts stay an Arrow table until the first one is read, also in a process that receives them.
+    """
+
+    def __init__(self, rows: "pa.Table", key: str) -> None:
+        self._rows, self._key = rows, key
+
+    @cached_property
+    def _by_key(self) -> dict[str, dict[str, object]]:
+        return dict(
+            zip(
+                self._rows[self._key].to_pylist(),
+                self._rows.drop_columns(self._key).to_pylist(),
+                strict=True,
+            )
+        )
+
+    def __getitem__(self, key: str) -> Mapping[str, object]:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return self._rows.num_rows
+
+    def __reduce__(self) -> "tuple[type[RowFacts], tuple[pa.Table, str]]":
+        return RowFacts, (self._rows, self._key)
 
 
 @contextmanager

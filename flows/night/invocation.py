@@ -141,7 +141,9 @@ def run_build(
                 server = pending.wait_ready()
                 print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
                 with server.flow_settings():
-                    return build_dataset(session, plan)
+                    report = build_dataset(session, plan)
+                pending.leave()
+                return report
 
 
 def _quiet_prefect() -> None:
@@ -262,7 +264,8 @@ def _run_flow(
             session.start_warehouse_process()
             session.skip_preflight(checked)
             with not_collecting():
-                # This import takes seconds, while the server and the checks are starting.
+                session.start_cluster()
+                # This import takes a second, while the server, the checks and the workers import.
                 from flows.nightly import night_flow
 
             session.client()
@@ -271,4 +274,5 @@ def _run_flow(
             # The reports contain the failures.
             with server.flow_settings(), suppress(RunsFailed):
                 night_flow(session)(requests=requests, home=str(home.path), **options)
+            pending.leave()
             return NightOutcome(session.night_id, tuple(session.reports), session.spent)

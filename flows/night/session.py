@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flows.night.reporting.telemetry import Telemetry
+    from flows.orchestration.dask_cluster import PendingCluster
     from schemas.lake.records import QualityCheck
     from tasks.language.access import ModelAccess
     from warehouse.checks import CheckContext
@@ -54,8 +55,6 @@ THREADS_PER_WORKER = 64
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
-
-
 _EPISODES_PER_WORKER = 16
 """Episodes that one process plays as fast as two, since a process takes 1.2 CPU s to start."""
 
@@ -68,11 +67,6 @@ def needed_workers(plans: Sequence[RunPlan]) -> int:
     requested = max((plan.request.workers for plan in plans), default=1)
     episodes = max((len(plan.members) for plan in plans), default=1)
     return max(1, min(requested, math.ceil(episodes / _EPISODES_PER_WORKER)))
-
-
-def new_night_id() -> str:
-    """Return a new id that sorts by time, such as `20261121T020000-1f2e`."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
 
 
 class Session:
@@ -95,7 +89,8 @@ class Session:
         datasets: DatasetCache | None = None,
     ) -> None:
         self.home = home
-        self.night_id = new_night_id()
+        # Ids sort by time, such as `20261121T020000-1f2e`.
+        self.night_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
         self.board = board or Board()
         self.datasets = datasets or DatasetCache()
         self.secret_names = secret_names
@@ -105,6 +100,7 @@ class Session:
         """Locks for the steps that parallel runs execute one after another."""
         self.servers = ModelServers(home, self.night_id, self._resources, self.board.note)
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
+        self._cluster: PendingCluster | None = None
         self._client: Any = None
         self._copying: Thread | None = None
         self._warehouse_process: WarehouseProcess | None = None
@@ -241,12 +237,18 @@ class Session:
         self._passed.update(run_ids)
 
     def start_warehouse_process(self) -> None:
-        """Start the process of checks and publication, unless this one has loaded the checks."""
+        """Start the process of checks and publication, unless this one has loaded the checks.
+
+        The process makes the tables of a first publication before it receives a table to check.
+        """
         if self._warehouse_process is None and "great_expectations" not in sys.modules:
-            from warehouse.checks.service import WarehouseProcess
+            from warehouse.checks.service import WarehouseProcess, prepare_publication
 
             self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._warehouse_process.close)
+            benchmarks = {plan.spec.benchmark: plan.benchmark for plan in self._plans}
+            marts = [mart for other in benchmarks.values() for mart in other.results.marts]
+            self._warehouse_process.begin(prepare_publication, self.home.path, marts)
 
     def check_table(
         self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
@@ -267,15 +269,12 @@ class Session:
             else function(*args, **options)
         )
 
-    def client(self) -> Any:
-        """Return the Dask client. The first call starts the cluster."""
+    def start_cluster(self) -> None:
+        """Start the Dask cluster, unless it is started, and return while its workers import."""
         with self._starting:
-            return self._started_client()
-
-    def _started_client(self) -> Any:
-        if self._client is None:
-            from flows.orchestration.dask_cluster import dask_cluster, warm
-            from tasks.worker.process import PROGRESS_TOPIC
+            if self._cluster is not None:
+                return
+            from flows.orchestration.dask_cluster import dask_cluster
 
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
             n_queues = len({endpoints_of(plan.subject, plan.simulator) for plan in self._plans})
@@ -285,11 +284,22 @@ class Session:
                 scratch=scratch,
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )
-            self._client = self._resources.enter_context(cluster)
-            warm(self._client, self._worker_modules())
-            self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
-            self._resources.enter_context(collector.looking_less_often())
-        return self._client
+            self._cluster = self._resources.enter_context(cluster)
+
+    def client(self) -> Any:
+        """Return the Dask client. The first call starts the cluster, or waits for its workers."""
+        with self._starting:
+            if self._client is None:
+                from tasks.worker.process import PROGRESS_TOPIC
+
+                self.start_cluster()
+                assert self._cluster is not None
+                self._client = self._cluster.wait_ready(self._worker_modules())
+                self._client.subscribe_topic(
+                    PROGRESS_TOPIC, lambda event: self.board.report(event[1])
+                )
+                self._resources.enter_context(collector.looking_less_often())
+            return self._client
 
     def _worker_modules(self) -> tuple[str, ...]:
         """Return the modules that every worker of the night needs.

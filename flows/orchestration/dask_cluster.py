@@ -9,8 +9,10 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +23,9 @@ from schemas.errors import ConfigError, ServerUnavailable
 from tasks.driver.signals import stop_asked
 
 if TYPE_CHECKING:
-    from distributed import Client, Nanny
+    from concurrent.futures import Future
+
+    from distributed import Client, LocalCluster, Nanny
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
@@ -30,6 +34,7 @@ _ADDRESS = re.compile(
 )
 CONNECT_LIMIT_S = 15
 START_LIMIT_S = 120
+_SPAWN_POLL_S = 0.005
 QUIET = {
     "distributed.admin.tick.interval": "10s",
     "distributed.admin.tick.limit": "1h",
@@ -66,13 +71,41 @@ def named_address() -> str | None:
     return address or None
 
 
+@dataclass(frozen=True, slots=True)
+class PendingCluster:
+    """Dask cluster whose workers may still be starting."""
+
+    _client: "Client"
+    _wait: Callable[[], None]
+
+    def wait_ready(self, modules: tuple[str, ...] = ()) -> "Client":
+        """Wait for the workers, import `modules` in each of them, and return the cluster's client.
+
+        After these imports, the first shard does not wait for them.
+
+        Raises:
+            ServerUnavailable: the workers did not start, or one cannot import a module.
+            ConfigError: workers would import other packages than this installation's.
+        """
+        self._wait()
+        try:
+            _run_by_value(self._client, packages.import_modules, modules)
+        except ImportError as error:
+            raise ServerUnavailable(
+                f"a Dask worker cannot import {error.name!r} ({error}). Install the same wheel on"
+                " the worker's machine"
+            ) from error
+        return self._client
+
+
 @contextmanager
 def dask_cluster(
     *, n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...] = ()
-) -> "Iterator[Client]":
-    """Yield a Dask client of a cluster whose workers are ready.
+) -> Iterator[PendingCluster]:
+    """Yield a Dask cluster whose workers may still be starting.
 
-    The cluster is the one of PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
+    The caller can do other slow work before it calls `wait_ready`. The cluster is the one of
+    PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
 
     Args:
         n_workers: number of worker processes of a new cluster, at least 1. An existing cluster
@@ -92,30 +125,15 @@ def dask_cluster(
     with (
         _existing_cluster(address)
         if address
-        else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client
+        else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as cluster
     ):
-        yield client
-
-
-def warm(client: "Client", modules: tuple[str, ...]) -> None:
-    """Import `modules` in every worker, so that the first shard does not wait for the imports.
-
-    Raises:
-        ServerUnavailable: a worker cannot import a module.
-    """
-    try:
-        _run_by_value(client, packages.import_modules, modules)
-    except ImportError as error:
-        raise ServerUnavailable(
-            f"a Dask worker cannot import {error.name!r} ({error}). Install the same wheel on the"
-            " worker's machine"
-        ) from error
+        yield cluster
 
 
 @contextmanager
 def _local_cluster(
     n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...]
-) -> "Iterator[Client]":
+) -> Iterator[PendingCluster]:
     import logging
 
     import dask.config
@@ -125,43 +143,79 @@ def _local_cluster(
     scratch.mkdir(parents=True, exist_ok=True)
     # The level is never reset, because objects that close after the cluster would log errors.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    nannies: list[Nanny] = []
     with (
         dask.config.set({**QUIET, "temporary-directory": str(scratch)}),
         ExitStack() as stack,
-        _nanny_that_stops() as nanny,
+        _nanny_that_stops(nannies) as nanny,
     ):
-        try:
-            with hidden_secrets(secret_names), _silent_tracker():
-                cluster = LocalCluster(
-                    n_workers=n_workers,
+        with _explaining_start(n_workers, scratch):
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=0,
                     threads_per_worker=threads_per_worker,
                     worker_class=nanny,
+                    memory_limit=1 / n_workers,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
                     local_directory=str(scratch),
                     silence_logs=logging.CRITICAL,
                 )
-                client = stack.enter_context(
-                    Client(
-                        stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False
-                    )
-                )
+            )
+            with hidden_secrets(secret_names), _silent_tracker():
+                workers = _start_workers(cluster, n_workers)
+                while sum(nanny.pid is not None for nanny in nannies) < n_workers:
+                    if workers.done():  # A worker that has failed has no process.
+                        workers.result()
+                        break
+                    time.sleep(_SPAWN_POLL_S)
+            # A client of the cluster itself, rather than of its address, would await the workers.
+            client = stack.enter_context(
+                Client(cluster.scheduler_address, timeout=START_LIMIT_S, set_as_default=False)
+            )
+            client.register_plugin(_private_worker(secret_names))
+            client.register_plugin(_relax_dead_worker())
+
+        def wait() -> None:
+            with _explaining_start(n_workers, scratch):
+                workers.result(START_LIMIT_S)
                 client.wait_for_workers(n_workers, timeout=START_LIMIT_S)
-        except (OSError, RuntimeError, TimeoutError) as error:
-            raise ServerUnavailable(
-                f"the Dask cluster of {n_workers} workers on this machine did not start: {error}. "
-                f"Check free memory and disk space at {scratch}, or use fewer --workers"
-            ) from error
-        for worker, origins in _run_by_value(client, packages.locate_packages).items():
-            packages.check_packages(f"Dask worker {worker}", origins, packages.ROOT)
-        client.register_plugin(_private_worker(secret_names))
-        client.register_plugin(_relax_dead_worker())
-        yield client
+            for worker, origins in _run_by_value(client, packages.locate_packages).items():
+                packages.check_packages(f"Dask worker {worker}", origins, packages.ROOT)
+
+        yield PendingCluster(client, wait)
+
+
+def _start_workers(cluster: "LocalCluster", n_workers: int) -> "Future[None]":
+    """Begin to start the workers of a cluster, and return a future of their readiness.
+
+    The imports of a worker take a second, in which the caller can import as well.
+    """
+    import asyncio
+
+    async def start() -> None:
+        for _ in range(n_workers):
+            cluster.worker_spec.update(cluster.new_worker_spec())
+        await cluster
+
+    return asyncio.run_coroutine_threadsafe(start(), cluster.loop.asyncio_loop)
 
 
 @contextmanager
-def _existing_cluster(address: str) -> "Iterator[Client]":
+def _explaining_start(n_workers: int, scratch: Path) -> Iterator[None]:
+    """Replace errors of a cluster that does not start by ServerUnavailable."""
+    try:
+        yield
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise ServerUnavailable(
+            f"the Dask cluster of {n_workers} workers on this machine did not start: {error}. "
+            f"Check free memory and disk space at {scratch}, or use fewer --workers"
+        ) from error
+
+
+@contextmanager
+def _existing_cluster(address: str) -> Iterator[PendingCluster]:
     import dask.config
     from distributed import Client
 
@@ -188,7 +242,7 @@ def _existing_cluster(address: str) -> "Iterator[Client]":
             packages.check_worker(worker, there)
         client.register_plugin(_no_profiler())
         client.register_plugin(_relax_dead_worker())
-        yield client
+        yield PendingCluster(client, lambda: None)
 
 
 @contextmanager
@@ -208,14 +262,13 @@ def _silent_tracker() -> Iterator[None]:
 
 
 @contextmanager
-def _nanny_that_stops() -> "Iterator[type[Nanny]]":
+def _nanny_that_stops(started: "list[Nanny]") -> "Iterator[type[Nanny]]":
     """Yield the class that starts and replaces workers within the block.
 
-    If a signal ends the block, all workers are killed at once, and none is replaced.
+    Each object of the class adds itself to `started` when it starts a worker. If a signal ends the
+    block, all workers are killed at once, and none is replaced.
     """
     from distributed import Nanny
-
-    started: list[Nanny] = []
 
     class StoppingNanny(Nanny):
         async def instantiate(self) -> Any:

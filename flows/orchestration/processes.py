@@ -13,6 +13,7 @@ from schemas.outside.secret_names import looks_secret as looks_secret
 from schemas.outside.secret_names import without_secrets as without_secrets
 
 POLL_S = 0.05
+_END_POLL_S = 0.01
 _HOST = socket.gethostname()
 
 
@@ -76,24 +77,32 @@ def wait_for_end(pid: int, mark: str, limit_s: float) -> bool:
     while is_alive(pid, mark):
         if time.monotonic() > deadline:
             return False
-        time.sleep(POLL_S)
+        time.sleep(_END_POLL_S)
+    return True
+
+
+def send_signal(pid: int, mark: str, number: signal.Signals) -> bool:
+    """Send a signal to a process, and return whether it was running.
+
+    A later process with the same pid is never signalled.
+    """
+    if not is_alive(pid, mark):
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
     return True
 
 
 def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
     """Send SIGTERM to a process, and SIGKILL after `grace_s` seconds (0: at once).
 
-    A later process with the same pid is never signalled.
-
     Returns:
         True if the process was running.
     """
     if not is_alive(pid, mark):
         return False
-    for order, limit_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
-        if limit_s and is_alive(pid, mark):
-            with suppress(ProcessLookupError):
-                os.kill(pid, order)
+    for number, limit_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
+        if limit_s and send_signal(pid, mark, number):
             wait_for_end(pid, mark, limit_s)
     return True
 

@@ -11,17 +11,18 @@ Files under `<home>/prefect`:
 
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from flows.orchestration.processes import POLL_S, end_process, start_mark
+from flows.orchestration.processes import POLL_S, end_process, send_signal, start_mark
 from flows.orchestration.server_process import STANDING, try_lock
 from flows.orchestration.server_record import (
     Owner,
@@ -86,6 +87,9 @@ class PendingServer:
     """Path of the server's log. None for a configured server."""
     _record: Record | None = None
     _answers: threading.Event = field(default_factory=threading.Event)
+    leave: Callable[[], None] = lambda: None
+    """Function that ends the use of the server, which then ends while the caller ends other
+    services."""
 
     def wait_ready(self, limit_s: float = READY_LIMIT_S) -> PrefectServer:
         """Wait for the server to answer, and return it.
@@ -151,20 +155,22 @@ def starting_prefect_server(
         return
     folder = _folder(home)
     users, pending = _join(folder, secret_names)
-    try:
-        api_url = pending.server.api_url
-        with changed_environment(client_settings(folder, api_url)), explain_lost_server(api_url):
-            try:
-                with restart_on_exit(
-                    lambda: _has_crashed(folder),
-                    lambda: _start_again(folder, secret_names),
-                    pending._answers,
-                ):
-                    yield pending
-            finally:
-                flush_prefect_queues()
-    finally:
-        _leave(folder, users)
+    api_url = pending.server.api_url
+    with (
+        ExitStack() as ending,
+        changed_environment(client_settings(folder, api_url)),
+        explain_lost_server(api_url),
+        ExitStack() as use,
+    ):
+        use.callback(lambda: ending.callback(_leave(folder, users)))
+        use.callback(flush_prefect_queues)
+        watch = restart_on_exit(
+            lambda: _has_crashed(folder),
+            lambda: _start_again(folder, secret_names),
+            pending._answers,
+        )
+        use.enter_context(watch)
+        yield replace(pending, leave=use.close)
 
 
 def start_server(home: Path, *, port: int = 0, secret_names: tuple[str, ...] = ()) -> PrefectServer:
@@ -302,17 +308,29 @@ def _adopt(folder: Path, record: Record, owner: Owner) -> Record:
     return standing
 
 
-def _leave(folder: Path, users: int) -> None:
-    """Release the users lock. The last user stops the server, unless it is permanent."""
+def _leave(folder: Path, users: int) -> Callable[[], None]:
+    """Release the users lock, and return a function that waits for the server's end.
+
+    The last user tells the server to end, unless it is permanent. A command that starts meanwhile
+    waits for the users lock.
+    """
     with _decision(folder):
         os.close(users)
         last = try_lock(folder / "users.lock", fcntl.LOCK_EX)
         record = read_record(folder)
-        if last is not None and record is not None and record.owner != STANDING:
-            end_process(record.pid, record.mark)
-            forget(folder)
-        if last is not None:
+        if last is None:
+            return lambda: None
+        if record is None or record.owner == STANDING:
             os.close(last)
+            return lambda: None
+        send_signal(record.pid, record.mark, signal.SIGTERM)
+
+    def wait() -> None:
+        end_process(record.pid, record.mark)
+        forget(folder)
+        os.close(last)
+
+    return wait
 
 
 def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]) -> Record:

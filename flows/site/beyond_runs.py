@@ -66,46 +66,57 @@ def write_comparisons(
             with_dialogues.add(pair)
     runs = {run["run_id"]: run for run in rows.runs()}
     named: list[dict[str, Any]] = []
-    for old, new in dict.fromkeys([*requested, *of_pair, *leading]):
-        if not {old, new} <= runs.keys():
+    for pair in dict.fromkeys([*requested, *of_pair, *leading]):
+        if not set(pair) <= runs.keys():
             continue
-        name = f"{old[:SHORT]}-{new[:SHORT]}"
-        sides = {"old": runs[old], "new": runs[new]}
-        changed = rows.changed(old, new) if (old, new) in with_dialogues else None
+        old, new = pair
+        sides = {"name": f"{old[:SHORT]}-{new[:SHORT]}", "old": runs[old], "new": runs[new]}
+        changed = rows.changed(old, new) if pair in with_dialogues else None
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
-        values = of_pair.get((old, new)) or leading.get((old, new)) or []
+        values = of_pair.get(pair) or leading.get(pair) or []
         decided = [row for row in rows.decisions(new) if row["baseline_run_id"] == old]
         write(
             folder / comparison_page(old, new),
             "compared",
             up="../",
             **sides,
-            name=name,
             rows=values,
             changed=changed,
             shown=set(shown),
             narrowings=narrowing_charts(decided),
         )
-        left = rows.parts_of(old, [episode for episode, _ in shown])
-        right = rows.parts_of(new, [episode for _, episode in shown])
-        for ((old_episode, new_episode), row), (_, of_old), (_, of_new) in zip(
-            shown.items(), left, right, strict=True
-        ):
-            page = f"{file_name(old_episode)}-{file_name(new_episode)}.html"
-            write(
-                folder / "compared" / name / page,
-                "side_by_side",
-                up="../../",
-                **sides,
-                name=name,
-                row=row,
-                left=list(turns_of(of_old)),
-                right=list(turns_of(of_new)),
-            )
+        _write_side_by_side(folder, rows, pair, sides, shown)
         n_changed = None if changed is None else len(both)
-        named.append({"name": name, **sides, "n_changed": n_changed, "n_lost": _n_lost(values)})
+        named.append({**sides, "n_changed": n_changed, "n_lost": _n_lost(values)})
     return named
+
+
+def _write_side_by_side(
+    folder: Path,
+    rows: SiteRows,
+    pair: Pair,
+    sides: Mapping[str, Any],
+    shown: Mapping[Pair, Mapping[str, Any]],
+) -> None:
+    """Write a page with both transcripts of each changed dialogue.
+
+    Args:
+        sides: `name` of the comparison, and its runs `old` and `new`.
+        shown: ids of the two episodes -> row of the changed dialogue.
+    """
+    of_old = rows.parts_of(pair[0], [episode for episode, _ in shown])
+    of_new = rows.parts_of(pair[1], [episode for _, episode in shown])
+    for (episodes, row), (_, left), (_, right) in zip(shown.items(), of_old, of_new, strict=True):
+        write(
+            folder / "compared" / sides["name"] / f"{'-'.join(map(file_name, episodes))}.html",
+            "side_by_side",
+            up="../../",
+            **sides,
+            row=row,
+            left=list(turns_of(left)),
+            right=list(turns_of(right)),
+        )
 
 
 def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any]]:

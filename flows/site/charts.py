@@ -4,7 +4,7 @@ This module computes positions. The template draws.
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -96,7 +96,6 @@ def _chart(
         if v is not None
     ]
     low, high = min(0.0, *values), max(1.0 if max(values) <= 1 else 0.0, *values)
-    n, n_unscored = table.counts[measure]
 
     def x(place: Any) -> float:
         return round(LEFT + (places.index(place) + 0.5) * (WIDTH - LEFT - 8) / len(places), 1)
@@ -106,8 +105,50 @@ def _chart(
 
     axis_name = first.get("axis") or axis
     names = place_names(first["setting"], axis_name, first.get("level") or "")
+    ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]
+    metric = metric_of(first["setting"], measure)
+    unit = metric_unit(first["setting"], metric)
+    shown_places = _places([(place, names.get(place), x(place)) for place in places])
+    room = ROOM + max(place["height"] for place in shown_places)
+    return {
+        "title": title,
+        "metric": metric,
+        "measure": metric_name(metric),
+        "unit": unit,
+        "y_title": ", ".join(filter(None, (metric.replace("_", " "), unit))),
+        "axis": axis_name,
+        "axis_title": axis_title(first["setting"], axis_name),
+        "is_line": not names and all(isinstance(place, int) for place in places),
+        "places": shown_places,
+        "ticks": [(f"{tick:.2f}", y(tick)) for tick in ticks],
+        "series": _series(rows, table, measure, colours, names, x, y),
+        "width": WIDTH,
+        "height": TOP + PLOT + room,
+        "bottom": TOP + PLOT,
+        "left": LEFT,
+        "marks": [],
+    }
+
+
+def _series(
+    rows: Sequence[Row],
+    table: CurveTable,
+    measure: str,
+    colours: Colours,
+    names: Mapping[Any, str],
+    x: Callable[[Any], float],
+    y: Callable[[float], float],
+) -> list[dict[str, Any]]:
+    """Return the curve of each run.
+
+    Args:
+        names: position on the axis -> its name, if it has one.
+        x: function from a position on the axis to a horizontal coordinate.
+        y: function from a value to a vertical coordinate.
+    """
+    axis, (n, n_unscored) = table.axis, table.counts[measure]
     series: dict[str, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (row["label"], row["run_id"], places.index(row[axis]))):
+    for row in sorted(rows, key=lambda row: (row["label"], row["run_id"], row[axis])):
         line = series.setdefault(
             row["run_id"],
             {"label": row["label"], "model": row["model"], "run_id": row["run_id"], "points": []},
@@ -138,29 +179,7 @@ def _chart(
         aside = min(6.0, 24 / len(series)) * (number - (len(series) - 1) / 2)
         for point in line["points"]:
             point["x"] = round(point["x"] + aside, 1)
-    ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]
-    metric = metric_of(first["setting"], measure)
-    unit = metric_unit(first["setting"], metric)
-    shown_places = _places([(place, names.get(place), x(place)) for place in places])
-    room = ROOM + max(place["height"] for place in shown_places)
-    return {
-        "title": title,
-        "metric": metric,
-        "measure": metric_name(metric),
-        "unit": unit,
-        "y_title": ", ".join(filter(None, (metric.replace("_", " "), unit))),
-        "axis": axis_name,
-        "axis_title": axis_title(first["setting"], axis_name),
-        "is_line": not names and all(isinstance(place, int) for place in places),
-        "places": shown_places,
-        "ticks": [(f"{tick:.2f}", y(tick)) for tick in ticks],
-        "series": list(series.values()),
-        "width": WIDTH,
-        "height": TOP + PLOT + room,
-        "bottom": TOP + PLOT,
-        "left": LEFT,
-        "marks": [],
-    }
+    return list(series.values())
 
 
 def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, Any]]:

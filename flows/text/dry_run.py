@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
@@ -16,6 +16,22 @@ from tasks.planning.plan import plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
+_COLUMNS: Mapping[str, Callable[[Estimate], object]] = {
+    "benchmark": lambda e: e.benchmark,
+    "model": lambda e: e.model,
+    "episodes": lambda e: e.episodes,
+    "pending": lambda e: e.pending,
+    "calls": lambda e: e.calls,
+    "simulator calls": lambda e: e.simulator_calls,
+    "judge calls": lambda e: e.judge_calls,
+    "input tokens": lambda e: e.input_tokens + e.simulator_input_tokens + e.judge_input_tokens,
+    "output tokens": lambda e: e.output_tokens + e.simulator_output_tokens + e.judge_output_tokens,
+    "USD": lambda e: "no price" if e.usd is None else usd_text(e.usd),
+    "USD by the hour": lambda e: (
+        "unknown" if e.hours_unknown else "" if e.usd_hourly is None else usd_text(e.usd_hourly)
+    ),
+}
+"""Heading of each column, and the function that returns its cell."""
 _OPTIONAL = ("simulator calls", "judge calls", "USD by the hour")
 """Columns that are printed only if a run has a value."""
 
@@ -41,44 +57,13 @@ def show_dry_run(
             fields["owed"] = fields.pop("pending")  # the key that scripts read
             print(json.dumps(fields))
         return
-    columns = (
-        "benchmark",
-        "model",
-        "episodes",
-        "pending",
-        "calls",
-        "simulator calls",
-        "judge calls",
-        "input tokens",
-        "output tokens",
-        "USD",
-        "USD by the hour",
-    )
-    rows = [
-        (
-            e.benchmark,
-            e.model,
-            e.episodes,
-            e.pending,
-            e.calls,
-            e.simulator_calls,
-            e.judge_calls,
-            e.input_tokens + e.simulator_input_tokens + e.judge_input_tokens,
-            e.output_tokens + e.simulator_output_tokens + e.judge_output_tokens,
-            *_usd_cells(e),
-        )
-        for e in estimates
-    ]
-    visible = [
-        at
-        for at, column in enumerate(columns)
-        if column not in _OPTIONAL or any(row[at] for row in rows)
-    ]
-    print_rows(
-        "Dry run: nothing was started",
-        [columns[at] for at in visible],
-        [[row[at] for at in visible] for row in rows],
-    )
+    columns = {
+        name: cell
+        for name, cell in _COLUMNS.items()
+        if name not in _OPTIONAL or any(map(cell, estimates))
+    }
+    rows = [[cell(each) for cell in columns.values()] for each in estimates]
+    print_rows("Dry run: nothing was started", list(columns), rows)
     if len(estimates) > 1:
         print(f"Total: {_total(estimates)}.")
     print(f"{_exactness(estimates)} {tokens_line(estimates)}")
@@ -90,22 +75,16 @@ def show_dry_run(
         print(line)
     for command in dict.fromkeys(command for each in estimates for command in each.serves):
         print(f"would start: {plain_line(command, 2000)}")
+    _print_missing_keys(estimates)
+
+
+def _print_missing_keys(estimates: Sequence[Estimate]) -> None:
     models_of: dict[str, dict[str, None]] = {}
     for variable, model in (pair for each in estimates for pair in each.keys_not_set):
         models_of.setdefault(variable, {})[plain_line(model)] = None
     if models_of:
         keys = (f"{variable} (for {', '.join(models)})" for variable, models in models_of.items())
         print(f"API keys not set: {'; '.join(keys)}")
-
-
-def _usd_cells(cost: Estimate) -> tuple[str, str]:
-    """Return the cost of tokens and the cost of server hours as texts.
-
-    The second text is empty if no server has a price.
-    """
-    hourly = "" if cost.usd_hourly is None else usd_text(cost.usd_hourly)
-    by_hour = "unknown" if cost.hours_unknown else hourly
-    return "no price" if cost.usd is None else usd_text(cost.usd), by_hour
 
 
 def usd_text(usd: float) -> str:

@@ -128,40 +128,49 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
     """
     lake = Lake(home.lake)
     night = _find(lake, prefix)
-    seconds, span = seconds_of(lake, night.night_id), _span(lake, night.night_id)
-    wall_s = round(span[1] - span[0], 3) if span else None
-    failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
-        runs: list[dict[str, Any]] = []
-        for work in night.work:
-            audit = _audited(lake, work).model_dump()
-            runs.append(
-                work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit}
-            )
-            if work.status in _STOPPED:
-                runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
-        facts = {
-            "night_id": night.night_id,
-            "started_at": night.started_at,
-            "finished_at": night.finished_at or None,
-            "wall_seconds": wall_s,
-            "budget": [cap.model_dump() for cap in night.budget],
-            "runs": runs,
-            "failed": [
-                run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
-                for run in failed
-            ],
-            "seconds": seconds.get("", {}),
-        }
-        print(json.dumps(facts))
-        return
+        print(json.dumps(_facts(lake, night)))
+    else:
+        _print_night(home, lake, night)
+
+
+def _facts(lake: Lake, night: NightRecord) -> dict[str, Any]:
+    """Return what `parley report --json` prints about a night."""
+    seconds, span = seconds_of(lake, night.night_id), _span(lake, night.night_id)
+    runs: list[dict[str, Any]] = []
+    for work in night.work:
+        audit = _audited(lake, work).model_dump()
+        runs.append(work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": audit})
+        if work.status in _STOPPED:
+            runs[-1]["reason"] = find_run(lake, work.run_id).withheld_reason
+    return {
+        "night_id": night.night_id,
+        "started_at": night.started_at,
+        "finished_at": night.finished_at or None,
+        "wall_seconds": round(span[1] - span[0], 3) if span else None,
+        "budget": [cap.model_dump() for cap in night.budget],
+        "runs": runs,
+        "failed": [
+            run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
+            for run in _failed(lake, night)
+        ],
+        "seconds": seconds.get("", {}),
+    }
+
+
+def _failed(lake: Lake, night: NightRecord) -> Sequence[FailedRun]:
+    return lake.read("failed_runs", FailedRun, night_id=night.night_id)
+
+
+def _print_night(home: Home, lake: Lake, night: NightRecord) -> None:
+    seconds, span = seconds_of(lake, night.night_id), _span(lake, night.night_id)
     # A night's record counts from its first run, which begins when server and workers run.
     times = [datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds") for at in span]
     start, end = times or (night.started_at, night.finished_at)
     print(f"Night {night.night_id}, {start} to {end or '... (interrupted)'}")
-    if wall_s is not None:
+    if span:
         overlap = "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
-        print(f"took {wall_s:.1f} s, from its first stage to its last{overlap}")
+        print(f"took {span[1] - span[0]:.1f} s, from its first stage to its last{overlap}")
     for cap in night.budget:
         stopped = ", which stopped the night" if cap.is_met else ""
         share = f"{cap.spent / cap.allowed:.1%}"
@@ -174,7 +183,7 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
             line = audit_line(_audited(lake, work))
             _print_run([*reasons, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
-    for run in failed:
+    for run in _failed(lake, night):
         name = f"run {run.run_id[:12]}" if run.run_id else "could not be planned"
         print(f"{plain_line(run.title)}: failed ({name})")
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))

@@ -10,7 +10,7 @@ sealed channel. The audit decides whether a pass was earned.
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -139,28 +139,34 @@ def run_patch(
             place.put(name, content)
         ran, records = _run_tests(place, repository, limits)
     cases = [_case(name, ran, records, _runner_name(repository)) for name in program.wanted]
-    words = {
-        name: _word(name, records)[0]
-        for name in repository.pass_to_pass
-        if ran.outcome is Outcome.PASSED
-    }
+    words = {name: _word(name, records)[0] for name in repository.pass_to_pass}
     undecided = {name: word for name, word in words.items() if word in _AS_BEFORE}
-    if undecided and all(
-        case.outcome is Outcome.PASSED or case.name in undecided for case in cases
+    if (
+        undecided
+        and ran.outcome is Outcome.PASSED
+        and all(case.outcome is Outcome.PASSED or case.name in undecided for case in cases)
     ):
         with open_place(repository.tested_tree, repository.environment) as place:
-            before, records_before = _run_tests(place, repository, limits)
-        is_sound = before.outcome is Outcome.PASSED
-        equal = {
-            name
-            for name, word in undecided.items()
-            if is_sound and _word(name, records_before)[0] == word
-        }
-        cases = [
-            case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in equal else case
-            for case in cases
-        ]
+            before = _run_tests(place, repository, limits)
+        cases = [_as_before(case, undecided, *before) for case in cases]
     return of_cases(ran, tuple(cases))
+
+
+def _as_before(
+    case: CaseVerdict, undecided: Mapping[str, str], before: ProgramVerdict, records: Records
+) -> CaseVerdict:
+    """Return an undecided case as passed if it has the same outcome without the patch.
+
+    Args:
+        case: case of the run with the patch.
+        undecided: outcome of each undecided test with the patch, by name.
+        before: verdict of the run without the patch.
+        records: outcomes of the run without the patch.
+    """
+    is_equal = before.outcome is Outcome.PASSED and case.name in undecided
+    if is_equal and _word(case.name, records)[0] == undecided[case.name]:
+        return case.model_copy(update={"outcome": Outcome.PASSED})
+    return case
 
 
 def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits) -> str:
@@ -247,6 +253,7 @@ def _runner_name(repository: RepoSnapshot) -> str:
 def _run_tests(
     place: Workspace, repository: RepoSnapshot, limits: Limits
 ) -> tuple[ProgramVerdict, Records]:
+    """Run the repository's tests. Return the run's verdict, and the outcome of each test."""
     secret = secrets.token_hex(16)
     environment, python, folders = repository.environment, "{python}", "\n".join(package_folders())
     if environment:
@@ -257,21 +264,7 @@ def _run_tests(
         for name, value in repository.variables
         if name not in (RUNNER, COMMAND, SERVICES)
     }
-    job = {
-        "kind": "repository",
-        "runner": repository.runner,
-        "folders": folders,
-        "files": "\n".join(repository.test_files),
-        "arguments": "\n".join(repository.pytest_flags),
-        "warnings": variables.pop(_WARNINGS, ""),
-        "paths": variables.pop(_PATH, "").replace(":", "\n"),
-        "command": "",
-        **dict.fromkeys(("nodes", "environment"), ""),
-    }
-    if repository.runner:
-        job["command"] = "\n".join(
-            command_of(repository.runner, repository.command, repository.test_files)
-        )
+    job = _job(repository, folders, variables.pop(_WARNINGS, ""), variables.pop(_PATH, ""))
     payload = fields(
         secret,
         f"{limits.cpu_s!r}",
@@ -302,6 +295,32 @@ def _run_tests(
         detail = f"{_runner_name(repository)} ended with code {code or 'none'}"
         ran = ran.model_copy(update={"outcome": Outcome.FAILED, "detail": detail})
     return ran, _checked_by_log(repository, done, records)
+
+
+def _job(repository: RepoSnapshot, folders: str, warnings: str, paths: str) -> dict[str, str]:
+    """Return the fields that `harness/run_project_tests.py` reads. Lists have a line per item.
+
+    Args:
+        repository: repository with its tests.
+        folders: folders of packages, as lines.
+        warnings: value of PYTHONWARNINGS.
+        paths: value of PYTHONPATH.
+    """
+    command: Iterable[str] = ()
+    if repository.runner:
+        command = command_of(repository.runner, repository.command, repository.test_files)
+    return {
+        "kind": "repository",
+        "runner": repository.runner,
+        "folders": folders,
+        "files": "\n".join(repository.test_files),
+        "arguments": "\n".join(repository.pytest_flags),
+        "warnings": warnings,
+        "paths": paths.replace(":", "\n"),
+        "command": "\n".join(command),
+        "nodes": "",
+        "environment": "",
+    }
 
 
 def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records) -> Records:

@@ -1,4 +1,4 @@
-"""Test programs of a benchmark and their requirements."""
+"""Test programs of a benchmark: answers with tests, patches, and the files that they run in."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Identity, settings and options of a benchmark."""
+"""Identity, settings and options of a benchmark, and the participants of its dialogues."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

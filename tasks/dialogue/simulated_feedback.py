@@ -1,4 +1,4 @@
-"""Verbal feedback of a model that plays a user.
+"""Feedback on code: the user who gives it, and a model that writes its verbal part.
 
 The model writes its reasoning first. Only the field with the feedback is passed on.
 """

@@ -2,11 +2,10 @@
 
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import MappingProxyType
 
 from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason, UnscoredReason, by_episode
@@ -15,12 +14,10 @@ from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
-from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
-from tasks.driver.stage import Ahead
+from tasks.driver.fan_out import dealt_shards, shard_size
 from tasks.judging.rubric import STORED_FIELDS, Judgement, Rubric, id_of, verdicts_of
 from tasks.planning.participants.models import access_in_worker
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.paid_calls import read_calls
 from tasks.storage.run_rows import read_verdicts
@@ -28,7 +25,7 @@ from tasks.storage.staged_rows import context_of
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
-from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
+from tasks.worker.judge_shard import JUDGEMENTS
 
 
 @dataclass(frozen=True)
@@ -268,61 +265,3 @@ def judge_shards(
         JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group)
         for group in dealt
     ]
-
-
-class JudgeAhead(Ahead):
-    """Early judging: judge finished dialogues while other dialogues are played.
-
-    Only rubrics that read no test verdicts are judged early.
-    """
-
-    def __init__(
-        self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
-    ) -> None:
-        super().__init__(plan, client)
-        self._judgements, self._context = judgements, context
-        self._requested_ids = set(judgements.known_judgements())
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        self._open.enter_context(closing_run(self.client, self._context.key))
-        self._open.enter_context(
-            shard_attempt(self.plan.home.tries(self._context.key), self._context.invocation)
-        )
-        return super().__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._open.__exit__(kind, error, trace)
-
-    def begin(self, work: str) -> Any:
-        wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
-        jobs = tuple(self._judgements.pending(wanted, self._requested_ids))
-        self._requested_ids.update(job.judgement_id for job in jobs)
-        return (
-            self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
-            if jobs
-            else None
-        )
-
-    def rows(
-        self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
-    ) -> list[JudgeVerdict]:
-        """Judge episodes by all rubrics, wait for the judges, and return the rows.
-
-        A missing judgement becomes an infra fault.
-
-        Args:
-            verdicts: All test verdicts of these episodes.
-        """
-        wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
-        jobs = self._judgements.pending(wanted, self._judgements.known_judgements())
-        shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
-        for future in [self.submit(judge_shard, shard) for shard in shards]:
-            self.add(future.result())
-        return list(self._judgements.rows(wanted, self._judgements.known_judgements()))

@@ -200,6 +200,16 @@ def read_ratings(
 def _rating(
     line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[tuple[str, str], bool]
 ) -> Rating:
+    """Return the rating on a line of the file.
+
+    Args:
+        line: fields of the line.
+        episodes: episodes of the home, by id.
+        numeric: True for each (rubric, dimension) whose values are numbers, not words.
+
+    Raises:
+        BadRating: the line is not a rating of one of the episodes.
+    """
     if len(line.fields) != len(COLUMNS):
         raise BadRating(
             "wrong_columns", f"{len(line.fields)} fields where the header has {len(COLUMNS)}"
@@ -231,14 +241,13 @@ def _rating(
             f"turn {line['turn']!r}: the episode has turns 1 to {last}; use 0 for the dialogue as a"
             " whole",
         )
-    scale = _scale(line, episode)
-    number = _number(line["value"])
-    if numeric[line["rubric"], line["dimension"]] and (number is None or not math.isfinite(number)):
+    scale, number = _scale(line, episode), _number(line["value"])
+    is_number = numeric[line["rubric"], line["dimension"]]
+    if is_number and (number is None or not math.isfinite(number)):
         raise BadRating(
             "bad_number",
             f"value {line['value']!r}: this dimension has numeric values, such as 4.5",
         )
-    is_number = numeric[line["rubric"], line["dimension"]]
     if fault := scale.fault_of(number if is_number and number is not None else line["value"]):
         raise BadRating("out_of_range", fault)
     return Rating(

@@ -52,6 +52,7 @@ class Rubric:
     """
 
     name: str
+    """Name, unique in its benchmark: the NAME of `--judge NAME=SPEC`."""
     version: str
     """Version of the rubric. Raise it if an unchanged prompt leads to other messages or values."""
     prompt: str

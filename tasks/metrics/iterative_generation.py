@@ -68,15 +68,17 @@ def pass_at_1(passed: Sequence[bool], turn: int) -> float:
     return float(passed[_check_turn(passed, turn)])
 
 
-@metric("pass_at_1_upstream", version=1, title="pass@1 upstream")
+@metric("pass_at_1_upstream", version=2, title="pass@1 upstream")
 def pass_at_1_upstream(passed: Sequence[bool], turn: int) -> float:
     """Return 1 if the code of turn `turn` or of turn 0 passes the full test suite, else 0.
 
-    The published scripts count in this way. The value differs from `pass_at_1` only if turn 0
-    solved the task and a later answer fails, which can happen in static replays.
+    The published scripts count in this way. Their turn 0 of a static replay is the reference
+    model's first answer, not that of the model under test. A solved task is carried forward or
+    credited, so the value equals `pass_at_1` wherever both are known.
 
     Args:
-        passed: one per turn from 0, in order.
+        passed: one per turn from 0, in order. In a static replay, the first is the reference
+            model's.
         turn: 0-based turn.
 
     Returns:

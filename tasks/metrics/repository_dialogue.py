@@ -1,8 +1,6 @@
-"""Dialogues in which an agent resolves a repository's issue (Dialogue-SWEBench).
+"""Dialogues with a user about code: Dialogue-SWEBench (sections 3.4, 6 to 8) and Talk2Code.
 
-The paper's sections 3.4 and 6 to 8 define the metrics.
-
-Each metric is a pure function of one dialogue. The means over dialogues are the paper's figures.
+Each metric is a pure function of one dialogue. The means over dialogues are the papers' figures.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

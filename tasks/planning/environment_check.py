@@ -1,8 +1,9 @@
-"""Check of the source trees that a benchmark's programs run in, before any request to a model.
+"""Checks of the environment of a benchmark's programs, before any request to a model.
 
-The check runs the own tests of each tree. If they fail although the tree contains no answer,
-packages are missing or have other versions than the code needs.
-Every answer would fail there, so no model is asked: the episodes are `environment_missing`.
+`with_environments_checked` runs the own tests of each source tree. If they fail although the tree
+contains no answer, packages are missing or have other versions than the code needs. Every answer
+would fail there, so no model is asked: the episodes are `environment_missing`.
+`find_missing_packages` finds the packages that tasks import and that are not installed.
 """
 
 import json

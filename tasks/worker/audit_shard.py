@@ -13,7 +13,7 @@ from tasks.benchmarks.contract import TestRun
 from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
 from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_book import program_in_place, sandbox_in, sandbox_of
+from tasks.worker.program_book import program_in_place, sandbox_in
 from tasks.worker.workspaces import patch_places
 
 STAGE = "audit"
@@ -34,9 +34,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     run = worker.run(context)
     hold = context.lease(shard.name, over=True)
     with ThreadPoolExecutor(context.programs) as threads:
-        audits = list(
-            threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items)
-        )
+        audits = list(threads.map(partial(_audit_counted, run, run.sandbox), shard.items))
     rows = [
         row
         for item, audited in zip(shard.items, audits, strict=True)

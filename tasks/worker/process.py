@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
+from sandbox.interface import Sandbox
 from schemas.run import EndpointProfile
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
@@ -33,7 +35,6 @@ from tasks.worker.program_book import (
     ProgramBook,
     ProgramFacts,
     ReportCache,
-    sandbox_of,
 )
 from tasks.worker.workspaces import RunWorkspaces, patch_runner
 
@@ -86,12 +87,19 @@ class RunState:
         return SendLog(self.context.place.sends(self.context.run_id))
 
     @cached_property
+    def sandbox(self) -> Sandbox:
+        """Return the run's sandbox. It may preload the imports of the benchmark's programs."""
+        spec = self.context.spec
+        programs = BENCHMARKS.load(spec.benchmark).programs
+        return programs.load_sandbox(spec.sandbox, spec.dataset_version)
+
+    @cached_property
     def programs(self) -> ProgramBook:
         """Return the `ProgramBook`, which runs each program of the run only once."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),
-            sandbox_of(context.spec),
+            self.sandbox,
             self._reports,
             context.programs,
             patch_runner(context),

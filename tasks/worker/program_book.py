@@ -16,9 +16,8 @@ from sandbox.judging.runners.run import run_answer
 from schemas.dialog import MISSING
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot, SuiteKind
-from schemas.run import Limits, RunSpec
+from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict, verdict_id
-from tasks.benchmarks.registry import BENCHMARKS
 from tasks.dialogue.tools import NO_TREE, Place, Tree, WantedProgram
 from tasks.storage.files.source_trees import TreeDigests, tree_files
 from tasks.storage.paid_calls import CallsInFlight
@@ -376,8 +375,3 @@ def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
         f"{message}. It was there when the run was planned: bring it back, "
         "and begin the command again"
     )
-
-
-def sandbox_of(spec: RunSpec) -> Sandbox:
-    """Return the run's sandbox. If it can, it preloads the imports of the benchmark's programs."""
-    return BENCHMARKS.load(spec.benchmark).programs.load_sandbox(spec.sandbox, spec.dataset_version)

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.unidial.datasets.mathchat import find
+from tasks.benchmarks.unidial.datasets.mathchat import DATASET as MATHCHAT
 from tests.bench.corpora import DATA
 from tests.bench.latency_server import MARK
 from tests.bench.processes import Server, Watched, environment, latency_server, watch
@@ -75,7 +75,7 @@ def mathchat(data: Path, lines: int | None, in_flight: int, workers: int) -> Non
 
 def _beginnings(data: Path, folder: Path, lines: int) -> Path:
     folder.mkdir()
-    for path in find(data):
+    for path in MATHCHAT.find(data):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         (folder / path.name.removesuffix(".gz")).write_bytes(
             b"".join(islice(BytesIO(content), lines))

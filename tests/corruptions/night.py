@@ -19,11 +19,11 @@ from flows.night.session import Session
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality
-from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport, as_published, finished_report
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from warehouse.checks import CheckContext, check_table
 from warehouse.publication.publish import PublishReport
@@ -126,7 +126,7 @@ def without_prefect() -> Iterator[None]:
             patch.setattr(module, "run_task", _run_task)
         patch.setattr(stages, "run_stage_task", _run_stage)
         patch.setattr(stages, "ProgressArtifact", _NoBar)
-        patch.setattr("tasks.driver.stage.fan_out", _fan_out)
+        patch.setattr("tasks.stage.fan_out", _fan_out)
         yield
 
 

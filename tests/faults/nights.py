@@ -16,10 +16,9 @@ from schemas.episode import Episode, Score, StopReason
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.lake.rows import PackedRows
 from schemas.verdict import Outcome, TestVerdict
+from tasks import stage as stage_module
 from tasks.benchmarks.codeif.settings import FUNCTIONALITY_EXTENSION
 from tasks.converse import Conversed, ConverseStage, context_for
-from tasks.driver import stage as driver_stage
-from tasks.driver.stage import run_stage
 from tasks.execute import ExecuteStage
 from tasks.language.access import CallPolicy
 from tasks.planning.participants import access
@@ -27,6 +26,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import with_counts, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tasks.storage.run_rows import verdict_table
 from tests.fixtures.model_server import ModelServer
@@ -172,7 +172,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     changes.
     """
     monkeypatch.setattr(access, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
-    monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(stage_module, "RETRY_DELAY_S", 0.01)
 
 
 def stops(played: PlayedNight) -> Counter[StopReason]:

@@ -1,4 +1,4 @@
-"""Each id changes with each of its ingredients, and with nothing else (DESIGN: identity)."""
+"""Each id changes with each of its ingredients, and with nothing else (docs/explanation/ids.md)."""
 
 from typing import Any, get_args
 

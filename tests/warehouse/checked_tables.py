@@ -17,7 +17,7 @@ from schemas.lake.rows import to_arrow
 from schemas.lake.tables import TABLES
 from schemas.problem import Instruction, Problem, TestSuite
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
-from warehouse.checks import CheckContext, Implication, problem_digests
+from warehouse.checks import CheckContext, Implication
 
 BENCHMARK, MODEL, RUN = "pairs", "control:gold", content_id("run")
 INSTRUCTIONS = ("base", "annotations")
@@ -256,7 +256,9 @@ def full_context(**changes: Any) -> CheckContext:
         checked_at="2026-01-01T01:00:00+00:00",
         n_input=3,
         n_quarantined=1,
-        problem_digests=problem_digests(tables["problems"]),
+        problem_digests={
+            row["problem_id"]: row["row_digest"] for row in tables["problems"].to_pylist()
+        },
         context_turns={CONTEXT: 2},
         wanted_episodes=frozenset(episodes),
         episode_facts={

@@ -49,10 +49,21 @@ def test_an_error_is_raised_where_the_table_was_handed_in(service: WarehouseProc
         service.call(check_table, "nights", to_arrow("scores", ()), full_context())
 
 
+def test_a_call_gets_its_own_result_after_functions_begun_before(
+    service: WarehouseProcess,
+) -> None:
+    service.begin(len, "four")
+    service.begin(len, 4)  # Its TypeError is nobody's.
+    assert service.call(len, "seven..") == 7
+    assert service.call(len, "five.") == 5
+
+
 def test_a_dead_process_costs_no_check(service: WarehouseProcess) -> None:
     scores, context = valid_tables()["scores"], full_context()
     mortal = WarehouseProcess()
     mortal._process.kill()
+    mortal._process.wait()
+    mortal.begin(check_table, "scores", scores, context)
     assert mortal.call(check_table, "scores", scores, context) == check_table(
         "scores", scores, context
     )

@@ -1,8 +1,12 @@
-"""The warehouse's copy made ahead: used while it is one of the present file, never otherwise, and
-gone after each publication.
+"""Files made ahead of a publication: used while they are of the present warehouse, never otherwise,
+and gone after each publication.
 """
 
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,3 +82,65 @@ def test_the_digests_compared_here_tell_files_apart(
     publish.publish(published.home, marts=codeif_marts)
     assert contents(published.home) != before
     assert warehouse_path(published.home).exists()
+
+
+def no_tables(*_: object) -> None:
+    raise AssertionError("the publication made the tables itself")
+
+
+@pytest.mark.slow
+def test_prepared_tables_spare_the_first_publication_its_own(
+    lake: SmallLake, tmp_path: Path, codeif_marts: Marts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert publish.prepare_tables(lake.home, codeif_marts)
+    assert publish.prepare_tables(lake.home, codeif_marts) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(publish.migrate, "create_tables", no_tables)
+        report = publish.publish(lake.home, marts=codeif_marts)
+    assert (report.replaced, report.rebuilt_because, report.n_runs_published) == (True, None, 3)
+    assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == []
+    assert [path.name for path in lake.home.glob("warehouse*")] == ["warehouse.duckdb"]
+    assert publish.prepare_tables(lake.home, codeif_marts) is None
+
+
+def _older_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(publish.migrate, "FORMAT", 0)
+        assert publish.prepare_tables(home)
+
+
+def _fewer_marts(home: Path, _: pytest.MonkeyPatch) -> None:
+    assert publish.prepare_tables(home)
+
+
+def _torn(home: Path, _: pytest.MonkeyPatch) -> None:
+    prepared = publish.prepare_tables(home)
+    assert prepared is not None
+    os.truncate(prepared, prepared.stat().st_size // 2)
+
+
+def _killed(home: Path, _: pytest.MonkeyPatch) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from warehouse.publication import publish;"
+        "publish.refresh_marts = lambda *_: os.kill(os.getpid(), 9);"
+        "publish.prepare_tables(Path(sys.argv[1]))"
+    )
+    ended = subprocess.run((sys.executable, "-c", code, str(home)), check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert list(home.glob("warehouse.duckdb.next-unfinished-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prepare", [_older_version, _fewer_marts, _torn, _killed])
+def test_a_preparation_that_does_not_fit_changes_no_publication(
+    lake: SmallLake,
+    tmp_path: Path,
+    codeif_marts: Marts,
+    monkeypatch: pytest.MonkeyPatch,
+    prepare: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    prepare(lake.home, monkeypatch)
+    report = publish.publish(lake.home, marts=codeif_marts)
+    assert (report.replaced, report.rebuilt_because) == (True, None)
+    assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == []
+    assert [path.name for path in lake.home.glob("warehouse*")] == ["warehouse.duckdb"]

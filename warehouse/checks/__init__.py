@@ -7,17 +7,15 @@ Importing this package is cheap. The first `check_table` of a process imports Gr
 """
 
 from warehouse.checks.docs import index_path
-from warehouse.checks.rule import CheckContext, Implication, RowFacts, problem_digests
+from warehouse.checks.rule import CheckContext, Implication
 from warehouse.checks.validation import SUITES, blocking_failures, check_table, warm
 
 __all__ = [
     "SUITES",
     "CheckContext",
     "Implication",
-    "RowFacts",
     "blocking_failures",
     "check_table",
     "index_path",
-    "problem_digests",
     "warm",
 ]

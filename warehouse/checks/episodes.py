@@ -7,31 +7,45 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-
 from schemas.dialog import Role
 from schemas.episode import SCRIPTED, StepKind, StopReason
 from warehouse.checks import rule
 from warehouse.checks.staged import DIGEST, consecutive_turns, repeated_role
 
-_plain_rows = rule.plain_rows(
-    *("episode_id", "benchmark", "model", "setting", "dataset_version", "problem_id", "dialog_id"),
-    *("row_digest", "sample", "seed", "attempt", "stop_reason", "error"),
-    *("started_at", "finished_at"),
-)
+_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
+_STEP = ("turn", "role", "kind", "call_id", "calls.call_id", "served_model", "labels", *_COUNTS)
 _SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
 
 
-def _rows(data: pa.Table, context: rule.CheckContext) -> Sequence[rule.Row]:
-    rows = [dict(row) for row in _plain_rows(data, context)]
-    for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
-        row["steps"] = steps
-        row["messages"] = _messages(steps)
-        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in row["messages"])
-        row["final_episode_id"] = (
-            row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
-        )
-    return rows
+def _messages(row: rule.Row) -> list[Mapping[str, Any]]:
+    return [
+        step
+        for step in row["steps"]
+        if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
+    ]
+
+
+def _n_answers(row: rule.Row) -> int:
+    return sum(message["role"] == Role.ASSISTANT.value for message in row["messages"])
+
+
+def _final_episode_id(row: rule.Row) -> str | None:
+    return None if row["stop_reason"] == StopReason.INFRA.value else row["episode_id"]
+
+
+_episodes = rule.TableRows(
+    (
+        *("episode_id", "benchmark", "model", "setting", "dataset_version", "problem_id"),
+        *("dialog_id", "row_digest", "sample", "seed", "attempt", "stop_reason", "error"),
+        *("started_at", "finished_at"),
+        *(f"steps.{name}" for name in _STEP),  # without texts, which can be megabytes long
+    ),
+    {
+        "messages": _messages,
+        "n_answers": _n_answers,
+        "final_episode_id": _final_episode_id,
+    },
+)
 
 
 @rule.no_fault("episode_wanted", "a mean covers only episodes of the run", needs="wanted_episodes")
@@ -138,42 +152,6 @@ def _served_model_changed(row: rule.Row, context: rule.CheckContext) -> str | No
     )
 
 
-_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
-_STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
-
-
-def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
-    """Return the steps of each episode without their texts, which can be megabytes long."""
-    slim: list[list[Mapping[str, Any]]] = []
-    for chunk in steps.chunks:
-        columns = chunk.flatten()
-        flat = pa.table(
-            {
-                **{name: columns.field(name) for name in _STEP_FIELDS},
-                "call_ids": _call_ids(columns.field("calls")),
-            }
-        ).to_pylist()
-        start = 0
-        for length in chunk.value_lengths().to_pylist():
-            slim.append(flat[start : start + (length or 0)])
-            start += length or 0
-    return slim
-
-
-def _call_ids(calls: pa.ListArray) -> pa.ListArray:
-    """Return the ids of each step's tool calls, without names and arguments."""
-    return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
-
-
-def _messages(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the _messages of the dialogue."""
-    return [
-        step
-        for step in steps
-        if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
-    ]
-
-
 @rule.no_fault("user_before_assistant", "an answer needs a question")
 def _answer_before_question(row: rule.Row, context: rule.CheckContext) -> str | None:
     user_turns: set[int] = set()
@@ -221,7 +199,7 @@ def _observation_without_call(row: rule.Row, context: rule.CheckContext) -> str 
                     "not an open call of the turn"
                 )
             open_calls.remove(step["call_id"])
-        open_calls.update(step["call_ids"] or ())
+        open_calls.update(call["call_id"] for call in step["calls"])
     return None
 
 
@@ -234,7 +212,7 @@ def _call_without_observation(row: rule.Row, context: rule.CheckContext) -> str 
                 f"turn {step['turn']}: {step['role']} has a message while the tool call "
                 f"{', '.join(sorted(open_calls)[:5])} is unanswered"
             )
-        open_calls.update(step["call_ids"] or ())
+        open_calls.update(call["call_id"] for call in step["calls"])
         open_calls.discard(step["call_id"])
     return None
 
@@ -264,7 +242,7 @@ EPISODES = rule.Suite(
         rule.FrameRules(
             "one row per episode",
             ("episode_id", "problem_id", "sample"),
-            _rows,
+            _episodes,
             (
                 rule.not_empty("episodes_took_place", "a run without episodes has no result"),
                 rule.present(
@@ -318,7 +296,7 @@ EPISODES = rule.Suite(
             needs="contained_episodes",
         ),
         rule.whole_table(
-            _rows,
+            _episodes,
             rule.one_value("one_model", "a run has one model", "model"),
             rule.one_value("one_setting", "a run has one setting", "setting"),
             rule.one_value(

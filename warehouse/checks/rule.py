@@ -4,13 +4,10 @@ This module refers to expectations by name, and does not import Great Expectatio
 import takes seconds (see validation.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
-
-import pyarrow as pa
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V", str, int)
@@ -27,38 +24,6 @@ class Implication:
     value: float
     implied: str
     implied_value: float
-
-
-class RowFacts(Mapping[str, Mapping[str, object]]):
-    """Facts about many rows, keyed by one of their columns.
-
-    The facts stay an Arrow table until the first one is read, also in a process that receives them.
-    """
-
-    def __init__(self, rows: pa.Table, key: str) -> None:
-        self._rows, self._key = rows, key
-
-    @cached_property
-    def _by_key(self) -> dict[str, dict[str, object]]:
-        return dict(
-            zip(
-                self._rows[self._key].to_pylist(),
-                self._rows.drop_columns(self._key).to_pylist(),
-                strict=True,
-            )
-        )
-
-    def __getitem__(self, key: str) -> Mapping[str, object]:
-        return self._by_key[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_key)
-
-    def __len__(self) -> int:
-        return self._rows.num_rows
-
-    def __reduce__(self) -> tuple[type["RowFacts"], tuple[pa.Table, str]]:
-        return RowFacts, (self._rows, self._key)
 
 
 @dataclass(frozen=True)
@@ -129,16 +94,21 @@ class CheckContext:
     implications: tuple[Implication, ...] = ()
 
 
-def problem_digests(problems: pa.Table) -> dict[str, str]:
-    """Return problem_id -> row digest."""
-    return dict(
-        zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True)
-    )
-
-
 Row = Mapping[str, Any]
 Find = Callable[[Row, CheckContext], str | None]
-Rows = Callable[[pa.Table, CheckContext], Sequence[Row]]
+Expand = Callable[[Sequence[Row], CheckContext], Sequence[Row]]
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of a table as rules see them."""
+
+    paths: tuple[str, ...]
+    """Columns, and fields of nested columns, such as `steps.turn`. No other fields are read."""
+    derived: Mapping[str, Callable[[Row], object]] = field(
+        default_factory=dict[str, Callable[[Row], object]]
+    )
+    """Further columns: name -> function of the row, with the columns derived before it."""
 
 
 @dataclass(frozen=True)
@@ -163,15 +133,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class FrameRules:
-    """Rules over one frame. `rows` makes the frame from the table; `grain` describes a row."""
+    """Rules over one frame, whose rows `expand` makes from the table's; `grain` describes a row."""
 
     grain: str
     key: tuple[str, ...]
     """Columns that name an unexpected row in results and Data Docs."""
-    rows: Rows
+    rows: TableRows
     rules: tuple[Rule, ...]
-    at_once: bool = False
-    """True if the frame has one row: `find` then receives the table's rows as `row["rows"]`."""
+    expand: Expand = lambda rows, context: rows
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -364,8 +333,8 @@ def each_present(
         listed = sorted(getattr(context, needs) or ())
         return listed if len(key) > 1 else ((value,) for value in listed)
 
-    def rows(data: pa.Table, context: CheckContext) -> list[Row]:
-        existing = set(zip(*(data[column].to_pylist() for column in key), strict=True))
+    def expand(rows: Sequence[Row], context: CheckContext) -> list[Row]:
+        existing = {tuple(row[column] for column in key) for row in rows}
         return [
             {**dict(zip(key, values, strict=True)), "exists": values in existing}
             for values in (keys or listed_keys)(context)
@@ -375,14 +344,13 @@ def each_present(
     def missing(row: Row, context: CheckContext) -> str | None:
         return None if row["exists"] else fault
 
-    return FrameRules(grain, key, rows, (missing,))
+    return FrameRules(grain, key, TableRows(key), (missing,), expand)
 
 
-def whole_table(rows: Rows, *rules: Rule) -> FrameRules:
+def whole_table(rows: TableRows, *rules: Rule) -> FrameRules:
     """Return rules over all rows at once: `find` receives them as `row["rows"]`."""
-    return FrameRules("the whole table", ("table",), rows, rules, at_once=True)
 
+    def as_one(rows: Sequence[Row], context: CheckContext) -> list[Row]:
+        return [{"table": "all rows", "rows": rows}]
 
-def plain_rows(*columns: str) -> Rows:
-    """Return a function that takes these columns of the table's rows."""
-    return lambda data, context: data.select(list(columns)).to_pylist()
+    return FrameRules("the whole table", ("table",), rows, rules, as_one)

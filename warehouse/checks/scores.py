@@ -6,34 +6,24 @@ reason why there is none. Metrics do not contradict each other.
 """
 
 import math
-from typing import Any
-
-import pyarrow as pa
+from collections import Counter
+from collections.abc import Sequence
 
 from schemas.episode import UnscoredReason
 from warehouse.checks import rule
 
 _SCORE = ("episode_id", "turn", "metric")
-_plain_scores = rule.plain_rows(
-    *("run_id", "benchmark", "model", *_SCORE, "problem_id", "sample"),
-    "instruction_id",
-    "metric_version",
-    "value",
-    "unscored_reason",
+_RUN = ("run_id", "benchmark", "model")
+_scores = rule.TableRows(
+    (
+        *(*_RUN, *_SCORE, "problem_id", "sample"),
+        *("instruction_id", "metric_version", "value", "unscored_reason"),
+    ),
+    # Two scores without an instruction count as equal.
+    {"instruction_id": lambda row: row["instruction_id"] or ""},
 )
 _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault)
 _TOLERANCE = 1e-9
-
-
-def _scores(data: pa.Table, context: rule.CheckContext) -> list[rule.Row]:
-    """Return the rows, with an empty instruction id where there is none.
-
-    Two scores without an instruction then count as equal.
-    """
-    return [
-        {**row, "instruction_id": row["instruction_id"] or ""}
-        for row in _plain_scores(data, context)
-    ]
 
 
 @rule.no_fault("value_xor_reason", "a missing value is null with a reason, never 0")
@@ -95,12 +85,8 @@ def _due(context: rule.CheckContext) -> list[tuple[str, int, str]]:
     return sorted((episode, turn, metric) for episode, pairs in due for turn, metric in pairs)
 
 
-def _implied(data: pa.Table, context: rule.CheckContext) -> list[dict[str, Any]]:
-    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric", "value")]
-    values = {
-        (episode, turn, metric): value
-        for episode, turn, metric, value in zip(*columns, strict=True)
-    }
+def _implied(rows: Sequence[rule.Row], context: rule.CheckContext) -> list[rule.Row]:
+    values = {(row["episode_id"], row["turn"], row["metric"]): row["value"] for row in rows}
     return [
         {
             "episode_id": episode,
@@ -185,7 +171,11 @@ SCORES = rule.Suite(
             keys=_due,
         ),
         rule.FrameRules(
-            "one row per implication between two metrics", _SCORE, _implied, (_contradicted,)
+            "one row per implication between two metrics",
+            _SCORE,
+            _scores,
+            (_contradicted,),
+            _implied,
         ),
         rule.whole_table(
             _scores,
@@ -204,9 +194,11 @@ SCORES = rule.Suite(
 
 
 _JUDGEMENT = ("episode_id", "turn", "rubric", "dimension")
-_judgements = rule.plain_rows(
-    *("run_id", "benchmark", "model", *_JUDGEMENT, "problem_id", "sample"),
-    *("judge", "judgement_id", "value", "label", "unscored_reason", "n_calls"),
+_judgements = rule.TableRows(
+    (
+        *(*_RUN, *_JUDGEMENT, "problem_id", "sample"),
+        *("judge", "judgement_id", "value", "label", "unscored_reason", "n_calls"),
+    )
 )
 
 
@@ -240,8 +232,10 @@ def _other_judge(row: rule.Row, context: rule.CheckContext) -> str | None:
 
 @rule.no_fault("not_all_missing", "without one readable judgement, the run measures nothing")
 def _all_silent(row: rule.Row, context: rule.CheckContext) -> str | None:
-    if row["rows"] and all(r["unscored_reason"] in _FAULTS for r in row["rows"]):
-        return f"none of {len(row['rows'])} judgements could be read"
+    reasons = Counter(r["unscored_reason"] for r in row["rows"])
+    if reasons and reasons.keys() <= _FAULTS:
+        counts = ", ".join(f"{reason}: {n}" for reason, n in sorted(reasons.items()))
+        return f"none of {len(row['rows'])} judgements could be read ({counts})"
     return None
 
 

@@ -11,11 +11,15 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from schemas.outside.secret_names import without_secrets
+
+if TYPE_CHECKING:
+    from warehouse.marts import MartSource
 
 R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -47,18 +51,29 @@ class WarehouseProcess:
             stdout=subprocess.PIPE,
             env={**without_secrets(os.environ, drop=secret_names), "PYTHONPATH": path},
         )
+        self._n_begun = 0
+
+    def begin(self, function: Callable[..., object], *args: object) -> None:
+        """Let the process run a function, whose result nobody needs, before the next call.
+
+        If the process has died, the function does not run.
+        """
+        with suppress(OSError):
+            self._send(function, args, {})
+            self._n_begun += 1
 
     def call(self, function: Callable[..., R], *args: object, **options: object) -> R:
         """Run a function of this package in the process, and return its result.
 
         If the process has died, the function runs in the calling process.
         """
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
+        answers = self._process.stdout
         assert answers is not None
         try:
-            pickle.dump((function, args, options), requests, protocol=pickle.HIGHEST_PROTOCOL)
-            requests.flush()
+            self._send(function, args, options)
+            for _ in range(self._n_begun):
+                pickle.load(answers)
+            self._n_begun = 0
             answer = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
             self._on_death()
@@ -67,10 +82,27 @@ class WarehouseProcess:
             raise answer
         return answer
 
+    def _send(self, function: Callable[..., object], *arguments: object) -> None:
+        requests = self._process.stdin
+        assert requests is not None
+        pickle.dump((function, *arguments), requests, protocol=pickle.HIGHEST_PROTOCOL)
+        requests.flush()
+
     def close(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.communicate(timeout=_END_S)
+
+
+def prepare_publication(home: Path, marts: "Sequence[MartSource]") -> None:
+    """Make the tables of a home's first publication. The import is the process's, not the driver's.
+
+    Args:
+        marts: marts of benchmarks, each after those that it reads.
+    """
+    from warehouse.publication.publish import prepare_tables
+
+    prepare_tables(home, marts)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

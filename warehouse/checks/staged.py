@@ -7,8 +7,6 @@ problem without tests passes every program, and one without a prompt asks nothin
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from schemas.content_id import ID_LENGTH
 from schemas.dialog import Role
 from schemas.problem import BASE_INSTRUCTION
@@ -17,24 +15,15 @@ from warehouse.checks import rule
 DIGEST = f"^[0-9a-f]{{{ID_LENGTH}}}$"
 _ROLES = frozenset(role.value for role in Role if role is not Role.TOOL)
 
-_plain_rows = rule.plain_rows(
-    "benchmark",
-    "dataset_version",
-    "dialog_id",
-    "problem_id",
-    "problem_digest",
-    "row_digest",
-    "turns",
-    "context_id",
-    "context_turns",
+_DATASET = ("benchmark", "dataset_version")
+_dialogs = rule.TableRows(
+    (
+        *(*_DATASET, "dialog_id", "problem_id", "problem_digest", "row_digest"),
+        *("turns.turn", "turns.role", "turns.content", "turns.do_eval"),
+        *("context_id", "context_turns"),
+    ),
+    {"messages": lambda row: [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]},
 )
-
-
-def _dialogs(data: pa.Table, context: rule.CheckContext) -> list[rule.Row]:
-    return [
-        {**row, "messages": [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]}
-        for row in _plain_rows(data, context)
-    ]
 
 
 def consecutive_turns(name: str, why: str) -> rule.Rule:
@@ -205,17 +194,12 @@ DIALOGS = rule.Suite(
 )
 
 
-_problems = rule.plain_rows(
-    "benchmark",
-    "dataset_version",
-    "problem_id",
-    "level",
-    "prompt",
-    "instructions",
-    "reference_code",
-    "source_file",
-    "source_line",
-    "row_digest",
+_problems = rule.TableRows(
+    (
+        *(*_DATASET, "problem_id", "level", "prompt", "reference_code"),
+        *("instructions.instruction_id", "instructions.text", "instructions.suite.tests"),
+        *("source_file", "source_line", "row_digest"),
+    )
 )
 
 

@@ -26,7 +26,7 @@ from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
 from warehouse.checks import docs
 from warehouse.checks.episodes import EPISODES
-from warehouse.checks.rule import CheckContext, FrameRules, Row, Rows, Rule, Suite
+from warehouse.checks.rule import CheckContext, FrameRules, Row, Rule, Suite, TableRows
 from warehouse.checks.scores import JUDGE_VERDICTS, SCORES
 from warehouse.checks.staged import DIALOGS, PROBLEMS
 from warehouse.checks.verdicts import FORGERY_AUDIT, TEST_VERDICTS
@@ -121,12 +121,12 @@ def blocking_failures(checks: Iterable[QualityCheck]) -> list[QualityCheck]:
 def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
     """Evaluate the rules of a suite whose facts are in the context, in the suite's order."""
     with _lock:
-        rows_by_frame: dict[Rows, Sequence[Row] | Exception] = {}
+        known: dict[TableRows, Sequence[Row]] = {}
         results: list[RuleResult] = []
         for frame in suite.frames:
             rules = [rule for rule in frame.rules if _is_applicable(rule, context)]
             if rules:
-                rows = _rows_once(frame, data, context, rows_by_frame)
+                rows = _rows_of(frame, data, context, known)
                 results += _validate_frame(frame, rules, rows, context)
         return results
 
@@ -135,21 +135,46 @@ def _is_applicable(rule: Rule, context: CheckContext) -> bool:
     return rule.needs is None or getattr(context, rule.needs) not in (None, ())
 
 
-def _rows_once(
-    frame: FrameRules,
-    data: pa.Table,
-    context: CheckContext,
-    rows_by_frame: dict[Rows, Sequence[Row] | Exception],
+def _rows_of(
+    frame: FrameRules, data: pa.Table, context: CheckContext, known: dict[TableRows, Sequence[Row]]
 ) -> Sequence[Row] | Exception:
-    if frame.rows not in rows_by_frame:
-        try:
-            rows_by_frame[frame.rows] = frame.rows(data, context)
-        except Exception as error:  # noqa: BLE001 - reported as the crash of every rule on this frame
-            rows_by_frame[frame.rows] = error
-    rows = rows_by_frame[frame.rows]
-    if frame.at_once and not isinstance(rows, Exception):
-        return [{"table": "all rows", "rows": rows}]
+    """Return the rows of a frame. `known` has the rows of earlier frames of the table."""
+    try:
+        if frame.rows not in known:
+            known[frame.rows] = _rows(frame.rows, data)
+        return frame.expand(known[frame.rows], context)
+    except Exception as error:  # noqa: BLE001 - reported as the crash of every rule on this frame
+        return error
+
+
+def _rows(wanted: TableRows, data: pa.Table) -> list[Row]:
+    columns = {
+        name: data[name] if kind == data[name].type else data[name].cast(kind)
+        for name, kind in _types(data.schema, wanted.paths).items()
+    }
+    rows = pa.table(columns).to_pylist()
+    for row in rows:
+        for name, derive in wanted.derived.items():
+            row[name] = derive(row)
     return rows
+
+
+def _types(parent: pa.Schema | pa.StructType, paths: Iterable[str]) -> dict[str, pa.DataType]:
+    """Return the types of the fields that the paths name, without other parts of nested fields."""
+    parts: dict[str, list[str]] = {}
+    for path in paths:
+        name, _, rest = path.partition(".")
+        parts.setdefault(name, []).extend([rest] if rest else [])
+    return {name: _without_rest(parent.field(name).type, rest) for name, rest in parts.items()}
+
+
+def _without_rest(kind: pa.DataType, paths: Sequence[str]) -> pa.DataType:
+    if not paths:
+        return kind
+    if isinstance(kind, pa.ListType):
+        return pa.list_(_without_rest(kind.value_type, paths))
+    assert isinstance(kind, pa.StructType), kind
+    return pa.struct(_types(kind, paths))
 
 
 @cache
@@ -299,8 +324,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"
 
 
-class _LessFinder:
-    """Finder of modules that one thread shall import later, or not at all."""
+class _ImportFilter:
+    """Finder that delays or refuses the import of some modules in the thread that made it."""
 
     def __init__(self, lazy: tuple[str, ...], absent: tuple[str, ...]) -> None:
         self._lazy, self._absent, self._thread = lazy, absent, threading.get_ident()
@@ -311,7 +336,7 @@ class _LessFinder:
         """Return a lazy spec of a module whose import is delayed, or None for another module.
 
         Raises:
-            ModuleNotFoundError: the module shall be absent.
+            ModuleNotFoundError: the module is refused.
         """
         if threading.get_ident() == self._thread and name in self._absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -329,7 +354,7 @@ def _importing_less(*, lazy: tuple[str, ...], absent: tuple[str, ...]) -> Iterat
         lazy: modules whose code runs at the first use of an attribute.
         absent: modules that appear not to be installed. All are optional for the importing package.
     """
-    finder = _LessFinder(lazy, absent)
+    finder = _ImportFilter(lazy, absent)
     sys.meta_path.insert(0, finder)
     try:
         yield

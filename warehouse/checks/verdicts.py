@@ -14,14 +14,8 @@ from schemas.verdict import FailureReason, Outcome
 from warehouse.checks import rule
 
 _KEY = ("episode_id", "turn", "instruction_id")
-_verdicts = rule.plain_rows(
-    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
-    "outcome",
-    "reason",
-    "duration_s",
-    "verdict_id",
-    "sandbox",
-)
+_RUN = ("run_id", "benchmark", "model", *_KEY, "problem_id", "sample")
+_verdicts = rule.TableRows((*_RUN, "outcome", "reason", "duration_s", "verdict_id", "sandbox"))
 _SCORED = (FailureReason.TAMPERING, FailureReason.FORGED, FailureReason.REFUSED)
 _MISSING = tuple(reason.value for reason in FailureReason if reason not in _SCORED)
 _LASTING = frozenset({Outcome.PASSED.value, Outcome.FAILED.value})
@@ -149,9 +143,8 @@ TEST_VERDICTS = rule.Suite(
 )
 
 
-_audits = rule.plain_rows(
-    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample"),
-    *("verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
+_audits = rule.TableRows(
+    (*_RUN, "verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s")
 )
 
 

@@ -3,7 +3,8 @@
 A publication updates a copy of the file. Copying is the only step whose cost grows with all earlier
 publications, so the copy is made ahead, while a night's models answer. The copy's name contains the
 identity of its original. It is used only while the original is still the warehouse, and every
-publication removes it.
+publication removes it. Without a warehouse, a file without rows is made ahead instead
+(`warehouse.publication.publish.prepare_tables`).
 
 The appended blocks serve readers during the replacement of the file. DuckDB opens a file by name
 twice: it reads the header through the first opening and the blocks through the second. A
@@ -21,11 +22,12 @@ import mmap
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from warehouse.connect import identity, warehouse_path
+from warehouse.connect import FILE_NAME, identity, warehouse_path
 
 _CLONE = 0x40049409
 """Linux's FICLONE: the copy shares the blocks of the original until either changes."""
@@ -113,38 +115,41 @@ def prepare_copy(home: Path) -> Path | None:
     Returns:
         The copy, or None if the warehouse is small, or the disk has no space for two more.
     """
-    source = warehouse_path(home)
+    source, target = warehouse_path(home), prepared_path(home)
     with suppress(OSError):
         size = source.stat().st_size
-        target = prepared_path(home)
-        if (
-            target is None
-            or size < SMALLEST_BYTES
-            or shutil.disk_usage(home).free < 2 * size
-            or target.exists()
-        ):
+        if size < SMALLEST_BYTES or shutil.disk_usage(home).free < 2 * size or target.exists():
             return None
-        unfinished = target.with_name(f"{source.name}.next-unfinished-{os.getpid()}")
-        try:
-            copy_file(source, unfinished)
-            unfinished.rename(target)  # Fails if another publication has removed it.
-            return target
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with unfinished(target) as copy:
+            copy_file(source, copy)
+        return target
     return None
 
 
-def prepared_path(home: Path) -> Path | None:
-    """Return the path of the copy of the current warehouse, or None without a warehouse."""
+@contextmanager
+def unfinished(target: Path) -> Iterator[Path]:
+    """Yield the path of a file to prepare, which is renamed to `target` at the end of the block.
+
+    Raises:
+        FileNotFoundError: another publication has removed the unfinished file.
+    """
+    path = target.with_name(f"{FILE_NAME}.next-unfinished-{os.getpid()}")
+    try:
+        yield path
+        path.rename(target)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def prepared_path(home: Path) -> Path:
+    """Return the path of the file that the next publication updates, if it was made ahead.
+
+    The name contains the identity of the current warehouse, or `empty` if there is none.
+    """
     source = warehouse_path(home)
     original = identity(source)
-    return (
-        None
-        if original is None
-        else source.with_name(
-            "-".join((f"{source.name}.next", *(f"{part:x}" for part in original)))
-        )
-    )
+    parts = ("empty",) if original is None else tuple(f"{part:x}" for part in original)
+    return source.with_name("-".join((f"{FILE_NAME}.next", *parts)))
 
 
 _HEADER_BYTES = 3 * 4096

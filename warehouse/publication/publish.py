@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from warehouse.publication.copying import (
     copy_file,
     drop_appended_blocks,
     prepared_path,
+    unfinished,
 )
 from warehouse.publication.update import Update, Withheld, update_tables
 from warehouse.publication.validate import validate
@@ -123,6 +124,33 @@ def publish(
             f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again "
             "after its runs have finished"
         )
+
+
+def prepare_tables(home: Path, marts: Sequence[MartSource] = ()) -> Path | None:
+    """Make the file for a home's first publication: all tables, views and marts, without rows.
+
+    Args:
+        marts: see `publish`.
+
+    Returns:
+        The file. None if the home has a warehouse or such a file, or if it cannot be made: the
+        publication raises the error.
+    """
+    import duckdb
+
+    target = prepared_path(home)
+    if warehouse_path(home).exists() or target.exists():
+        return None
+    with suppress(OSError, duckdb.Error, ParleyError), unfinished(target) as path:
+        with duckdb.connect(str(path)) as connection:
+            register_intervals(connection)
+            migrate.create_tables(connection)
+            connection.execute("begin")
+            refresh_marts(connection, plan_marts(connection, collect_marts(marts)), (), ())
+            connection.execute("commit")
+            connection.execute("checkpoint")
+        return target
+    return None
 
 
 @contextmanager
@@ -233,7 +261,7 @@ def _next_path(home: Path) -> Path:
 
 
 def _remove_leftovers(home: Path, prepared: Path | None = None) -> None:
-    """Remove files of a killed publication, and copies made ahead other than `prepared`."""
+    """Remove files of a killed publication, and files made ahead other than `prepared`."""
     for path in home.glob(f"{FILE_NAME}.next*"):
         if path == prepared:
             continue
@@ -246,42 +274,53 @@ def _remove_leftovers(home: Path, prepared: Path | None = None) -> None:
 def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | None]":
     """Return the new file, opened for writing.
 
-    It is a copy of the old file, or an empty file with the reason for it.
+    It is a copy of the old file, or a file without rows. Without rows, the reason is returned as
+    well, if there is an old file.
     """
     import duckdb
 
-    old, new = warehouse_path(home), _next_path(home)
+    old = warehouse_path(home)
     reason = "a rebuild was requested" if rebuild else None
-    if reason is None and old.exists():
-        reason = "another program wrote to it" if _write_ahead_log(home).exists() else None
-        if reason is None:
-            prepared = prepared_path(home)
-            if prepared is not None and prepared.exists():
-                prepared.rename(new)
-            else:
-                copy_file(old, new)
-            drop_appended_blocks(new)
-            try:
-                connection = duckdb.connect(str(new))
-                version = migrate.stored_version(connection)
-                if version == migrate.current_version():
-                    return connection, None
-                connection.close()
-                reason = (
-                    f"it has version {version}, and this version of Parley writes "
-                    f"{migrate.current_version()}"
-                )
-            except duckdb.Error as error:
-                reason = f"it cannot be read ({str(error).splitlines()[0]})"
-        LOG.warning("Rebuilding %s from the lake: %s", old, reason)
+    if reason is None and (old.exists() or prepared_path(home).exists()):
+        continued = _continue(home)
+        if not isinstance(continued, str):
+            return continued, None
+        if old.exists():
+            reason = continued
+            LOG.warning("Rebuilding %s from the lake: %s", old, reason)
         _remove_leftovers(home)
-    connection = duckdb.connect(str(new))
+    connection = duckdb.connect(str(_next_path(home)))
     try:
         migrate.create_tables(connection)
     except duckdb.Error:
         connection.close()
         raise
     return connection, reason
+
+
+def _continue(home: Path) -> "DuckDBPyConnection | str":
+    """Open the prepared file or a copy of the old file, or return why it cannot be continued."""
+    import duckdb
+
+    new, prepared = _next_path(home), prepared_path(home)
+    if _write_ahead_log(home).exists():
+        return "another program wrote to it"
+    if prepared.exists():
+        prepared.rename(new)
+    else:
+        copy_file(warehouse_path(home), new)
+    drop_appended_blocks(new)
+    try:
+        connection = duckdb.connect(str(new))
+        version = migrate.stored_version(connection)
+    except duckdb.Error as error:
+        return f"it cannot be read ({str(error).splitlines()[0]})"
+    if version == migrate.current_version():
+        return connection
+    connection.close()
+    return (
+        f"it has version {version}, and this version of Parley writes {migrate.current_version()}"
+    )
 
 
 def _write_ahead_log(home: Path) -> Path:

@@ -90,7 +90,13 @@ def _leaderboard_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
 
 
 def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[Mart]) -> Iterable[str]:
+    benchmarks = connection.execute(
+        "select distinct benchmark from runs semi join new_runs using (run_id)"
+    ).fetchall()
     for mart in marts:
+        is_of_all = mart.name in SHARED
+        if not is_of_all and not any(mart.name.startswith(f"{name}_") for (name,) in benchmarks):
+            continue
         connection.execute(
             "create or replace temporary table runs_without as select run_id from new_runs "
             "where run_id not in"
@@ -101,12 +107,12 @@ def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[Mart]) -
             continue
         source = {"costs": "turns", "forgery": "test_verdicts"}.get(mart.name, "scores")
         role_condition = "role = 'assistant'" if mart.name == "costs" else "true"
-        of_benchmark = "true" if mart.name in SHARED else "starts_with(?, benchmark || '_')"
+        of_benchmark = "true" if is_of_all else "starts_with(?, benchmark || '_')"
         rows = connection.execute(
             f"select distinct run_id from {source} where run_id in (select run_id from "
             f"runs_without) and {role_condition}"
             f" and {of_benchmark} order by run_id",
-            [] if mart.name in SHARED else [mart.name],
+            [] if is_of_all else [mart.name],
         ).fetchall()
         if rows:
             yield (

@@ -8,6 +8,11 @@ from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 
 TESTS = "tests"
 """Name of the score that holds the tests of a sample: their number by outcome, and their output."""
+_TEST_FIELDS = {
+    *("turn", "instruction_id", "outcome", "reason", "detail"),
+    *("duration_s", "n_cases", "n_passed"),
+}
+_RUN_FIELDS = {"run_id", "benchmark", "model", "episode_id"}
 
 
 def sample_scores(
@@ -20,6 +25,16 @@ def sample_scores(
 
     A metric without a value yields nothing here. It is in the sample's metadata.
     """
+    yield from _metric_scores(make_score, scores)
+    if tests:
+        yield TESTS, _test_score(make_score, tests)
+    for rubric in dict.fromkeys(rating.rubric for rating in ratings):
+        score = _rating_score(make_score, [row for row in ratings if row.rubric == rubric])
+        if score is not None:
+            yield f"judge {rubric}".strip(), score
+
+
+def _metric_scores(make_score: Any, scores: Sequence[Score]) -> Iterator[tuple[str, Any]]:
     for metric in dict.fromkeys(score.metric for score in scores):
         rows = [score for score in scores if score.metric == metric]
         values = [row.value for row in rows if row.value is not None]
@@ -36,42 +51,27 @@ def sample_scores(
                     value=sum(values) / len(values), metadata={"values": details, "n": len(values)}
                 ),
             )
-    if tests:
-        counts = {
-            outcome.value: sum(test.outcome is outcome for test in tests) for outcome in Outcome
-        }
-        fields = {
-            "turn",
-            "instruction_id",
-            "outcome",
-            "reason",
-            "detail",
-            "duration_s",
-            "n_cases",
-            "n_passed",
-        }
-        output = "\n\n".join(
-            f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip()
-            for t in tests
-        )
-        rows = [test.model_dump(mode="json", include=fields) for test in tests]
-        yield TESTS, make_score(value=counts, explanation=output, metadata={"tests": rows})
-    for rubric in dict.fromkeys(rating.rubric for rating in ratings):
-        rows = [rating for rating in ratings if rating.rubric == rubric]
-        details = [
-            row.model_dump(mode="json", exclude={"run_id", "benchmark", "model", "episode_id"})
-            for row in rows
-        ]
-        in_turns = len({row.turn for row in rows}) > 1
-        names = [f"turn {row.turn}: {row.dimension}" if in_turns else row.dimension for row in rows]
-        values = {
-            name: row.label if row.value is None else row.value
-            for name, row in zip(names, rows, strict=True)
-        }
-        values = {name: value for name, value in values.items() if value is not None}
-        if values:
-            reasons = "\n\n".join(dict.fromkeys(row.raw for row in rows if row.raw))
-            yield (
-                f"judge {rubric}".strip(),
-                make_score(value=values, explanation=reasons, metadata={"ratings": details}),
-            )
+
+
+def _test_score(make_score: Any, tests: Sequence[TestVerdict]) -> Any:
+    counts = {outcome.value: sum(test.outcome is outcome for test in tests) for outcome in Outcome}
+    output = "\n\n".join(
+        f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip() for t in tests
+    )
+    rows = [test.model_dump(mode="json", include=_TEST_FIELDS) for test in tests]
+    return make_score(value=counts, explanation=output, metadata={"tests": rows})
+
+
+def _rating_score(make_score: Any, rows: Sequence[JudgeVerdict]) -> Any:
+    """Return the score of one rubric's ratings, or None if no rating has a value."""
+    in_turns = len({row.turn for row in rows}) > 1
+    values = {
+        f"turn {row.turn}: {row.dimension}" if in_turns else row.dimension: value
+        for row in rows
+        if (value := row.label if row.value is None else row.value) is not None
+    }
+    if not values:
+        return None
+    details = [row.model_dump(mode="json", exclude=_RUN_FIELDS) for row in rows]
+    reasons = "\n\n".join(dict.fromkeys(row.raw for row in rows if row.raw))
+    return make_score(value=values, explanation=reasons, metadata={"ratings": details})

@@ -15,7 +15,6 @@ from schemas.night.work import FailedRun, RequestCounts, RunWork, StageTime
 from tasks.audit import AuditDone, VerdictKey
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
-from tasks.driver.stage import StageResult
 from tasks.judge import Judged
 from tasks.planning.participants.models import (
     batched_roles,
@@ -41,6 +40,7 @@ from tasks.planning.reporting.report import (
     works,
 )
 from tasks.planning.version import parley_version
+from tasks.stage import StageResult
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum, read_sends, remove_sends
 from tasks.storage.parquet_store import Lake

@@ -75,6 +75,17 @@ class Task:
 
     None in live settings, or if the reference model solved nothing.
     """
+    logged_first: State | None = None
+    """State of the reference model's first answer. None in live settings."""
+
+    def upstream_states(self, turn: int) -> tuple[State, ...]:
+        """Return the states from which the published scripts compute Pass@1 of a turn.
+
+        In a replay, the scripts use the reference model's first answer in place of turn 0.
+        """
+        if self.logged_first is None or turn == 0:
+            return self.states
+        return (self.logged_first, *self.states[1:])
 
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
@@ -150,7 +161,11 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
         # A requested turn without an episode is a fault of the infrastructure.
         return _states(by_turn[turn], 1)[0] if turn in by_turn else UnscoredReason.INFRA
 
-    return Task(tuple(state(turn) for turn in range(replay.n_turns)), credited_from)
+    return Task(
+        tuple(state(turn) for turn in range(replay.n_turns)),
+        credited_from,
+        logged_first=replay.solved_at == 0,
+    )
 
 
 def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
@@ -175,8 +190,11 @@ def _turns(
     request: ScoreRequest, played: Played, task: Task, turns: Iterable[int]
 ) -> Iterator[Score]:
     for turn in turns:
-        for metric, read in ((pass_at_1, (turn,)), (pass_at_1_upstream, (0, turn))):
-            value = _value(partial(metric, turn=turn), task.states, read)
+        for metric, states, read in (
+            (pass_at_1, task.states, (turn,)),
+            (pass_at_1_upstream, task.upstream_states(turn), (0, turn)),
+        ):
+            value = _value(partial(metric, turn=turn), states, read)
             yield _row(request, played, turn + 1, metric, value)
 
 

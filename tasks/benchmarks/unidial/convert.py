@@ -82,17 +82,17 @@ class Contexts:
 
 
 def make_rows(
-    read: RawDialog, normal: NormalDialog, place: Place, contexts: Contexts
+    raw: RawDialog, normal: NormalDialog, place: Place, contexts: Contexts
 ) -> StagedDialog:
     """Return the rows of one dialogue.
 
     Raises:
         BadRow: nothing_to_answer, no_alternation, blank_text or missing_reference.
     """
-    cut = _Cut(normal, read.history, read.n_history)
+    cut = _Cut(normal, raw.history, raw.n_history)
     by_reference = normal.dialog_eval_config.use_reference_history
     _check(cut.own, by_reference)
-    dataset, exact = place.dataset, read.is_normalised
+    dataset, exact = place.dataset, raw.is_normalised
     n_system, n_before = len(cut.system), len(cut.before)
     context = contexts.of(cut.shared, place.version, exact, n_system) if cut.before else None
     digest = content_id(
@@ -122,7 +122,7 @@ def make_rows(
         context_turns=n_before,
     )
     return StagedDialog(
-        _problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)),
+        _problem(dialog, cut, place.name or "unnamed", place.file, max(1, raw.line)),
         dialog,
         context,
     )

@@ -88,20 +88,13 @@ def hub_headers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SET_BY_PARLEY = frozenset(
+_OWN_HEADERS = frozenset(
     {
-        *(
-            "accept",
-            "accept-encoding",
-            "connection",
-            "content-encoding",
-            "content-length",
-            "content-type",
-            "expect",
-        ),
-        *("host", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
+        *("content-type", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
+"""Headers that Parley or its connections set themselves."""
 _SHORTEST_SECRET = 8
 """Minimum length of a secret.
 
@@ -122,7 +115,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
                 f"header {plain_line(name, 40)!r} is not a valid header name; write"
                 " NAME=ENV_VARIABLE"
             )
-        if name.lower() in _SET_BY_PARLEY:
+        if name.lower() in _OWN_HEADERS:
             raise ConfigError(f"header {name!r} is set by Parley or by its connections; remove it")
         if (twin := names.setdefault(name.lower(), name)) != name:
             raise ConfigError(
@@ -245,9 +238,8 @@ def check_request_fields(fields: Mapping[str, Any]) -> RequestFields:
         if secret is not None:
             raise ConfigError(
                 f"request field {name!r}: {plain_line(secret, 40)!r} looks like the name of a key,"
-                " and"
-                " request fields are stored with the run. Put the value into a variable and send it"
-                " with --header NAME=ENV_VARIABLE or --key-env"
+                " and request fields are stored with the run. Put the value into a variable and"
+                " send it with --header NAME=ENV_VARIABLE or --key-env"
             )
         checked[name] = text
     return tuple(sorted(checked.items()))

@@ -77,7 +77,7 @@ def choose_simulator(
             return None
         raise ConfigError(
             f"{benchmark.name}.{setting} needs a model that simulates the user. Name it with "
-            "--simulator PROVIDER:MODEL (`simulator` in a night's configuration), for example "
+            "--simulator SPEC (`simulator` in a night's configuration), for example "
             f"--simulator {request.model.spec}"
         )
     before, concurrency = resumed.simulator if resumed else None, request.concurrency
@@ -189,8 +189,8 @@ def choose_judges(
         if model is None:
             raise ConfigError(
                 f"{benchmark.name}.{setting} has the rubric {rubric.name!r}. Name its judge with "
-                f"--judge PROVIDER:MODEL or --judge {rubric.name}=PROVIDER:MODEL (`judge` or "
-                "`judges` in a night's configuration)"
+                f"--judge SPEC or --judge {rubric.name}=SPEC (`judge` or `judges` in a night's "
+                "configuration)"
             )
         access = choose(model, before.get(rubric.name), home, concurrency=request.concurrency)
         judge = RubricJudge(

@@ -15,6 +15,7 @@ from tasks.storage.home import Home, naming_full_disk
 from tasks.storage.parquet_store import Lake
 
 if TYPE_CHECKING:
+    from warehouse.marts import MartSource
     from warehouse.publication.publish import PublishReport
 
 
@@ -38,18 +39,22 @@ def publish_to_warehouse(
     """
     from warehouse.publication.publish import publish
 
-    marts = [mart for name in BENCHMARKS.names() for mart in BENCHMARKS.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
         return (publish if call is None or home.is_store else partial(call, publish))(
             home.path,
             lake=home.lake,
             run_ids=run_ids,
-            marts=marts,
+            marts=benchmark_marts(),
             directions=metric_directions(),
             judged=judged_metrics(),
             rebuild=rebuild,
         )
+
+
+def benchmark_marts() -> "list[MartSource]":
+    """Return the marts of all benchmarks."""
+    return [mart for name in BENCHMARKS.names() for mart in BENCHMARKS.load(name).results.marts]
 
 
 def metric_directions() -> dict[str, str]:

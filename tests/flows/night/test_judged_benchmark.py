@@ -220,7 +220,7 @@ def test_a_setting_without_rubrics_refuses_a_judge_and_one_with_rubrics_wants_on
 ) -> None:
     gold = ("--dataset-version", "sample", "--model", "control:gold")
     lacking = parley_process(home, "run", "judged.talk", *gold, environ=environ)
-    assert (lacking.code, "--judge clear=PROVIDER:MODEL" in lacking.err) == (2, True), lacking.err
+    assert (lacking.code, "--judge clear=SPEC" in lacking.err) == (2, True), lacking.err
     other = run(home, "talk", judge, environ, "--judge", "tone=control:gold")
     assert (other.code, "known: clear" in other.err) == (2, True), other.err
     needless = parley_process(home, "run", "codeif.static", *gold, "--judge", "control:gold")

@@ -16,12 +16,13 @@ from schemas.errors import CorruptRows
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
-from tasks.driver.judging import JudgeAhead, Judgements, judge_context
-from tasks.driver.stage import run_stage
+from tasks.driver.judging import Judgements, judge_context
+from tasks.judge import JudgeAhead
 from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tasks.worker.jobs import ShardResult
 from tasks.worker.process import this_worker

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.orchestration.dask_cluster import dask_cluster, named_address, warm
+from flows.orchestration.dask_cluster import dask_cluster, named_address
 from flows.orchestration.packages import ROOT
 from schemas.errors import ConfigError, ServerUnavailable
 from tasks.driver.fan_out import fan_out
@@ -33,8 +33,8 @@ from flows.orchestration.dask_cluster import dask_cluster
 home = Path(sys.argv[1])
 try:
     with signals_end_cleanly(), starting_prefect_server(home) as pending:
-        with dask_cluster(n_workers=2, threads_per_worker=2, scratch=home / "dask") as client:
-            server = pending.wait_ready()
+        with dask_cluster(n_workers=2, threads_per_worker=2, scratch=home / "dask") as cluster:
+            client, server = cluster.wait_ready(), pending.wait_ready()
             tasks = [client.submit(time.sleep, 60 + n) for n in range(4)]
             while sum(map(len, client.processing().values())) < 4:
                 time.sleep(0.05)
@@ -68,8 +68,8 @@ def test_workers_are_private_warm_and_on_loopback(
     monkeypatch.setenv("OTHER_API_KEY", "not needed")
     with dask_cluster(
         n_workers=2, threads_per_worker=4, scratch=tmp_path, secret_names=("OPENAI_API_KEY",)
-    ) as client:
-        warm(client, ("colorsys",))
+    ) as cluster:
+        client = cluster.wait_ready(("colorsys",))
         states = list(client.run(worker_state).values())
         assert len(states) == 2
         for state in states:
@@ -86,7 +86,7 @@ def test_workers_are_private_warm_and_on_loopback(
         ]
         assert {s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN} <= {"127.0.0.1"}
         with pytest.raises(ServerUnavailable, match="no_such_module"):
-            warm(client, ("no_such_module",))
+            cluster.wait_ready(("no_such_module",))
 
 
 @pytest.mark.slow
@@ -94,7 +94,8 @@ def test_a_worker_that_dies_is_replaced_by_one_as_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "not needed")
-    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as client:
+    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as cluster:
+        client = cluster.wait_ready()
         (first,) = client.run(os.getpid).values()
         os.kill(first, signal.SIGKILL)
         assert client.submit(os.getpid).result(timeout=60) != first
@@ -112,7 +113,8 @@ def dies_once(mark: str) -> int:
 
 
 def test_shards_that_were_dealt_to_a_worker_run_although_all_died_at_once(tmp_path: Path) -> None:
-    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as client:
+    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as cluster:
+        client = cluster.wait_ready()
         results, lost = fan_out(client, dies_once, [str(tmp_path / "killed")] * 4, in_turn=True)
     assert (len(results), lost) == (4, [])
 
@@ -141,8 +143,8 @@ def test_nothing_is_left_of_a_driver_that_was_ended_in_the_middle(
 
 
 def test_what_closes_after_the_cluster_tells_nothing_of_it(tmp_path: Path) -> None:
-    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
-        pass
+    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as cluster:
+        cluster.wait_ready()
     assert not logging.getLogger("distributed.batched").isEnabledFor(logging.ERROR)
 
 
@@ -214,7 +216,8 @@ def test_a_named_cluster_is_used_and_left_running(
         for _ in range(2):
             with dask_cluster(
                 n_workers=7, threads_per_worker=1, scratch=tmp_path / "unused"
-            ) as client:
+            ) as cluster:
+                client = cluster.wait_ready()
                 assert client.submit(os.getpid).result(timeout=120) not in {
                     os.getpid(),
                     *psutil.Process().children(),

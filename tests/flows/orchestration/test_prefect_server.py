@@ -19,7 +19,13 @@ import pytest
 
 from flows.orchestration import server as servers
 from flows.orchestration.processes import is_alive, looks_secret, start_mark, without_secrets
-from flows.orchestration.server import prefect_server, server_status, start_server, stop_server
+from flows.orchestration.server import (
+    prefect_server,
+    server_status,
+    start_server,
+    starting_prefect_server,
+    stop_server,
+)
 from flows.orchestration.server_process import has_current_schema
 from flows.orchestration.settings import database_template
 from schemas.errors import ServerUnavailable, UsageError
@@ -120,6 +126,22 @@ def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_i
         assert status.pid == server.pid
         assert other.finish() == ""
         assert wait_until_gone([server]) == []
+
+
+def test_a_left_server_ends_within_the_block_and_the_next_one_starts_after_it(
+    standing_home: Path,
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        with starting_prefect_server(standing_home) as pending:
+            left = pending.wait_ready()
+            assert left.pid is not None
+            process = psutil.Process(left.pid)
+            pending.leave()
+            pending.leave()
+            following = pool.submit(start_server, standing_home)
+            assert wait_until_gone([process]) == []
+            assert not following.done()
+        assert following.result().pid != left.pid
 
 
 def test_a_killed_command_leaves_no_server_and_the_next_starts_at_once(home: Path) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field
 from schemas.base import Frozen
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, Score, UnscoredReason
+from schemas.episode import Episode, Score
 from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.contract import (
@@ -25,6 +25,7 @@ from tasks.benchmarks.contract import (
     Scores,
     Staged,
     TestRun,
+    missing_rating,
 )
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import JudgeRun, Rubric
@@ -158,27 +159,14 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
-    """The clarity of each answer."""
+    """Return the clarity of each answer, or why it has none."""
     (played,) = request.played
-    return tuple(
-        Score(
-            run_id=request.run_id,
-            benchmark=played.episode.benchmark,
-            model=played.episode.model,
-            episode_id=played.episode.episode_id,
-            problem_id=played.episode.problem_id,
-            sample=request.sample,
-            turn=one.turn,
-            metric="clarity",
-            metric_version=1,
-            value=None if one.value is None else one.value / 5,
-            unscored_reason=None
-            if one.unscored_reason is None
-            else UnscoredReason(one.unscored_reason),
-        )
-        for one in played.judgements
-        if one.dimension == "clarity"
-    )
+    ratings = (rating for rating in played.judgements if rating.dimension == "clarity")
+    values = {
+        rating.turn: missing_rating(rating) if rating.value is None else clarity(rating.value)
+        for rating in ratings
+    }
+    return tuple(request.row(played, clarity, value, turn=turn) for turn, value in values.items())
 
 
 def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:

@@ -9,7 +9,6 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,25 +93,14 @@ def _dialog(problem: Problem) -> Dialog:
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
-    """Whether each round's answer is right."""
+    """Return 1 for each round whose answer is right, 0 for the others."""
     (played,) = request.played
     episode = played.episode
-    row = partial(
-        Score,
-        run_id=request.run_id,
-        benchmark=NAME,
-        model=episode.model,
-        episode_id=episode.episode_id,
-        problem_id=episode.problem_id,
-        sample=request.sample,
-        metric=notes_right.name,
-        metric_version=1,
-    )
-    right = {
+    values = {
         n: notes_right(episode.answer(n), expected(episode.dialog_id, n))
         for n in range(1, N_ROUNDS + 1)
     }
-    return tuple(row(turn=turn, value=value) for turn, value in right.items())
+    return tuple(request.row(played, notes_right, v, turn=n) for n, v in values.items())
 
 
 BENCHMARK = Benchmark(

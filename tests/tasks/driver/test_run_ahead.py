@@ -18,13 +18,13 @@ from schemas.errors import SandboxUnavailable
 from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
+from tasks import stage as stage_module
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
-from tasks.driver import stage as driver_stage
-from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage, RunAhead, episode_groups
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import StageResult, run_stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.run_rows import verdict_table
@@ -51,7 +51,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
-    monkeypatch.setattr(driver_stage, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(stage_module, "_LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(process, "_worker", None)  # with the reports of the test before
 
 

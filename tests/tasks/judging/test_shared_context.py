@@ -15,12 +15,12 @@ from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements
-from tasks.driver.stage import run_stage
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score_requests
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tasks.storage.run_rows import verdict_table
 from tests.faults.nights import local_client

@@ -18,10 +18,10 @@ from tasks.benchmarks.codeif.recording import import_recording
 from tasks.benchmarks.unidial.datasets import DATASETS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import pending_judgements
-from tasks.driver.stage import run_stage
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, digest, model_server

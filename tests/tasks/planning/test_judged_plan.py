@@ -15,10 +15,10 @@ from schemas.errors import ModelUnavailable
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements, judge_context
-from tasks.driver.stage import run_stage
 from tasks.judge import JudgeStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tasks.storage.run_rows import read_episodes
 from tasks.worker.jobs import JudgeShard, ShardResult

@@ -1,4 +1,4 @@
-"""Each ingredient of DESIGN's ids is changed once: it is named, alone, and said to make anew what
+"""Each ingredient of the ids is changed once: it is named, alone, and said to make anew what
 the id functions say.
 """
 

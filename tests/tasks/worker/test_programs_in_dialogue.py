@@ -18,15 +18,15 @@ from schemas.errors import SandboxUnavailable
 from schemas.lake.rows import PackedRows
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
+from tasks import stage as stage_module
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.dialogue.tools import WantedProgram
-from tasks.driver import stage as driver_stage
-from tasks.driver.stage import StageResult, run_stage
 from tasks.execute import ExecuteStage, RunAhead
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests
+from tasks.stage import StageResult, run_stage
 from tasks.storage.home import Home
 from tasks.storage.run_rows import verdict_table
 from tasks.worker import process
@@ -34,10 +34,8 @@ from tasks.worker.program_book import (
     BookReader,
     Found,
     ProgramBook,
-    ProgramFacts,
     ReportCache,
     Result,
-    sandbox_of,
 )
 from tests.faults.nights import local_client
 from tests.tasks.staged_plan import stage
@@ -197,7 +195,7 @@ class Broken(UnisolatedSandbox):
 def test_a_sandbox_that_fails_makes_the_episode_pending_again(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(stage_module, "RETRY_DELAY_S", 0.01)
     monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     lost = play(plan_of(tmp_path, sandbox="broken"), client)
     assert {e.stop_reason for e in lost.episodes} == {StopReason.INFRA}
@@ -208,8 +206,7 @@ def test_a_sandbox_that_fails_makes_the_episode_pending_again(
 
 def book_of(tmp_path: Path, cache: ReportCache) -> ProgramBook:
     context = context_for(plan_of(tmp_path), workers=1, cores=2)
-    facts, sandbox = ProgramFacts.of_run(context), sandbox_of(context.spec)
-    return ProgramBook(facts, sandbox, cache, context.programs)
+    return process.RunState(context, cache, lambda **_: None).programs
 
 
 async def find(

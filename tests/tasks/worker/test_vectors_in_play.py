@@ -11,9 +11,9 @@ import pytest
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
-from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import run_stage
 from tasks.storage.home import Home
 from tasks.storage.run_rows import read_episodes
 from tests.faults.nights import local_client

@@ -7,6 +7,7 @@ The pairs are verified by running (section 3.3.2). The build also extracts instr
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
@@ -45,11 +46,9 @@ from tasks.language.markdown_code import first_python_block
 from tasks.language.prompt import fill
 
 MOST_REPAIRS = 2
-UNREADABLE, BREAKS_TASK, FAILS_TEST = (
-    "unreadable",
-    "solution_breaks_the_task",
-    "solution_fails_its_test",
-)
+UNREADABLE = "unreadable"
+BREAKS_TASK, FAILS_TEST = "solution_breaks_the_task", "solution_fails_its_test"
+"""Reasons of rejection: an answer without a pair, and a solution that fails tests."""
 UNSOUND = "reference_fails_its_tests"
 """Reason of rejection: the base task's reference code fails the task's own tests on this machine,
 so verdicts on its pairs would have no meaning."""
@@ -251,37 +250,36 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
     ]
     from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
-    readings = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
-    names = Counter(reading["strategy"] for reading in readings if reading)
+    answers = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
+    readings = list(zip(chosen, answers, strict=True))
+    names = Counter(reading.strategy for reading in answers if reading)
     strategies: list[dict[str, object]] = []
     for name, n in sorted(names.items(), key=lambda item: (-item[1], item[0])):
-        of_name = [
-            (comment, reading)
-            for comment, reading in zip(chosen, readings, strict=True)
-            if reading and reading["strategy"] == name
-        ]
-        verifiable = sum(reading["verifiable"] == "true" for _, reading in of_name)
-        examples = [comment for comment, _ in of_name]
-        demand = of_name[0][1]["demand"]
+        of_name = [(comment, r) for comment, r in readings if r and r.strategy == name]
         strategies.append(
             {
                 "strategy": name,
-                "demand": demand,
+                "demand": of_name[0][1].demand,
                 "n": n,
-                "n_verifiable": verifiable,
-                "comments": examples,
+                "n_verifiable": sum(reading.is_verifiable for _, reading in of_name),
+                "comments": [comment for comment, _ in of_name],
             }
         )
-    unread = [comment for comment, reading in zip(chosen, readings, strict=True) if reading is None]
+    unread = [comment for comment, reading in readings if reading is None]
     return [*strategies, *([{"strategy": None, "comments": unread}] if unread else [])]
 
 
-async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[str, str] | None:
-    """Let the model extract the instruction strategy of a review comment.
+class _Reading(NamedTuple):
+    """Instruction strategy that the model found in a review comment."""
 
-    Return its name, what it demands, and whether a test can verify it. Return None if the answer is
-    unreadable.
-    """
+    strategy: str
+    demand: str
+    is_verifiable: bool
+    """True if a test can verify what the comment demands."""
+
+
+async def _strategy(request: ConstructionRequest, n: int, comment: str) -> _Reading | None:
+    """Let the model extract the strategy of a comment. None: the answer is unreadable."""
     message = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
     answer = await request.models["model"].complete(
         request.question("model", message, problem_id=f"comment/{n}")
@@ -289,21 +287,11 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
     begin, end = answer.content.find("{"), answer.content.rfind("}")
     try:
         fields = parse_object(answer.content[begin : end + 1].encode("utf-8", "surrogatepass"))
-        name, demand = (
-            " ".join(str(fields["strategy"]).split()).title(),
-            str(fields["demand"]).strip(),
-        )
-        return (
-            {
-                "strategy": name,
-                "demand": demand,
-                "verifiable": str(fields["verifiable"] is True).lower(),
-            }
-            if name
-            else None
-        )
+        name = " ".join(str(fields["strategy"]).split()).title()
+        reading = _Reading(name, str(fields["demand"]).strip(), fields["verifiable"] is True)
     except (ValueError, KeyError, TypeError):
         return None
+    return reading if name else None
 
 
 def rejected_rows(

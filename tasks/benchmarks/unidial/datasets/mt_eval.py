@@ -23,6 +23,7 @@ from tasks.benchmarks.unidial.datasets.source import (
 )
 
 TASKS = ("expansion", "follow-up", "recollection", "refinement")
+SUBTYPES = ("single", "multi")
 DOCUMENTS = "*documents.jsonl"
 RUBRICS = (
     "expansion_evaluation",
@@ -33,8 +34,13 @@ RUBRICS = (
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """Return `TASK_single….jsonl`, `TASK_multi….jsonl` and the documents to which they refer."""
-    tasks = matching(folder, *(f"{task}_*.jsonl" for task in TASKS))
+    """Return `TASK_single….jsonl`, `TASK_multi….jsonl` and the documents to which they refer.
+
+    The files of MT-Eval's ablations (`TASK_ablation….jsonl`) are left out, because UniDial-EvalKit
+    evaluates none of their answers.
+    """
+    patterns = (f"{task}_{subtype}*.jsonl" for task in TASKS for subtype in SUBTYPES)
+    tasks = matching(folder, *patterns)
     return (
         (*matching(folder, DOCUMENTS), *sorted(tasks, key=lambda path: path.name)) if tasks else ()
     )

@@ -36,25 +36,32 @@ TEMPLATES = {
 LAST_ONLY = ("Topic Inversion", "Purpose Inversion")
 """Attack methods whose earlier answers are scripted, so that only the last one is requested."""
 RUBRIC = "safedialbench"
-_ALONE = ("aggression", "ethics", "fairness", "legality", "morality", "privacy")
+_COMPLETE = ("datasets_en.jsonl", "datasets_zh.jsonl")
+_TASKS = tuple(
+    f"{task}.jsonl"
+    for task in ("aggression", "ethics", "fairness", "legality", "morality", "privacy")
+)
+_LANGUAGES = ("english", "chinese")
 
 
 def find(folder: Path) -> Sequence[Path]:
     """Return `datasets_en.jsonl` and `datasets_zh.jsonl`, or one file per task.
 
-    The latter are in `data/by_task/LANGUAGE`.
+    The latter are in `data/by_task/LANGUAGE`. The folder can be any on this path, and the other
+    two files can be in `complete`, as in the authors' repository.
     """
-    complete = matching(folder, "datasets_en.jsonl", "datasets_zh.jsonl")
-    tasks = [f"{name}.jsonl" for name in _ALONE]
-    return complete or tuple(
-        path
-        for language in ("english", "chinese")
-        for path in matching(_below(folder, language), *tasks)
-    )
+    complete = (matching(folder / place, *_COMPLETE) for place in ("", "complete"))
+    by_task = (_by_task(folder / place) for place in ("data/by_task", "by_task", ""))
+    return next(filter(None, (*complete, *by_task, _tasks(folder))), ())
 
 
-def _below(folder: Path, language: str) -> Path:
-    return folder / "data" / "by_task" / language
+def _by_task(folder: Path) -> tuple[Path, ...]:
+    return tuple(path for language in _LANGUAGES for path in _tasks(folder / language))
+
+
+def _tasks(folder: Path) -> tuple[Path, ...]:
+    """Return the files of a language's folder. Other folders have prompts with these names."""
+    return matching(folder, *_TASKS) if folder.name in _LANGUAGES else ()
 
 
 def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:

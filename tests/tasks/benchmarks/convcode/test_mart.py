@@ -136,18 +136,16 @@ def test_feedback_of_the_compiler_costs_nothing(home: Path) -> None:
 
 
 def test_a_static_run_has_a_row_for_each_turn_of_the_logs(home: Path) -> None:
-    """P1 is credited from turn 2 on; P2 passes at turns 0 and 2, and upstream counts turn 0 for all
-    of them.
-    """
+    """P1 is credited from turn 2 on; P2 passes at turns 0 and 2."""
     columns = (
         "turn, pass_at_1, pass_at_1_upstream, n, mrr, mrr_upstream, recall, feedback_usd_in_all"
     )
     mrr, upstream = pytest.approx((1 / 3 + 1) / 2), pytest.approx((1 / 2 + 1) / 2)
     assert rows(home, columns, REPLAYED) == [
         (0, 0.5, 0.5, 2, mrr, upstream, 1, 0),
-        (1, 0, 0.5, 2, mrr, upstream, 1, 0),
+        (1, 0, 0, 2, mrr, upstream, 1, 0),
         (2, 1, 1, 2, mrr, upstream, 1, 0),
-        (3, 0.5, 1, 2, mrr, upstream, 1, 0),
+        (3, 0.5, 0.5, 2, mrr, upstream, 1, 0),
     ]
 
 

@@ -86,10 +86,15 @@ def test_a_value_that_the_missing_turns_cannot_change_stands() -> None:
     assert by_metric(rows, "pass_at_1_upstream")[2] == 1
 
 
-def test_upstream_s_pass_at_1_falls_back_on_turn_0() -> None:
-    rows = score(request(REPLAYED, static("+-+-", 3)))
-    assert list(by_metric(rows, "pass_at_1").values()) == [1, 0, 1, 0]
-    assert list(by_metric(rows, "pass_at_1_upstream").values()) == [1, 1, 1, 1]
+def test_upstream_s_turn_0_of_a_replay_is_the_reference_s() -> None:
+    """The scripts give no credit for the target's own turn 0, and credit all turns after the
+    reference's.
+    """
+    for metric in ("pass_at_1", "pass_at_1_upstream"):
+        rows = score(request(REPLAYED, static("+-+-", 3)))
+        assert list(by_metric(rows, metric).values()) == [1, 0, 1, 0]
+        rows = score(request(REPLAYED, static("-   ", 3, solved_at=0)))
+        assert list(by_metric(rows, metric).values()) == [0, 1, 1, 1]
 
 
 def test_credit_through_the_reference_is_given_at_the_turn_after_it_passed() -> None:
@@ -131,7 +136,7 @@ def test_an_asked_turn_without_an_episode_is_infra_and_not_a_failure() -> None:
 def test_without_turn_0_nothing_is_said_of_the_whole_task() -> None:
     rows = score(request(REPLAYED, static("--+", 2, absent=[0])))
     assert {row.turn for row in rows} == {2, 3}
-    assert by_metric(rows, "pass_at_1_upstream") == {2: INFRA, 3: 1}
+    assert by_metric(rows, "pass_at_1_upstream") == {2: 0, 3: 1}
 
 
 def test_leakage_is_rated_for_each_feedback_that_an_expert_gave() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from schemas.errors import SourceUnreadable
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.unidial import BENCHMARK
@@ -195,3 +196,45 @@ def test_a_file_that_ends_early_names_its_missing_end(tmp_path: Path) -> None:
     staged = BENCHMARK.data.stage(path, "current")
     assert [row.reason for row in staged.quarantined] == ["broken_json"]
     assert len(staged.dialogs) == len(longmemeval_rows()) - 1
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "data", "data/by_task", "data/by_task/english", "data/by_task/english/ethics.jsonl"],
+)
+def test_safedialbench_s_tasks_are_found_from_each_folder_of_the_repository(
+    place: str, tmp_path: Path
+) -> None:
+    """The repository's prompts have the tasks' names."""
+    sample = Path(str(BENCHMARK.data.sample)) / "safedialbench" / "datasets_en.jsonl"
+    for folder in ("data/by_task/english", "evaluate_prompts"):
+        (tmp_path / folder).mkdir(parents=True)
+    tasks = tmp_path / "data" / "by_task" / "english" / "ethics.jsonl"
+    tasks.write_bytes(sample.read_bytes())
+    (tmp_path / "evaluate_prompts" / "ethics.jsonl").write_text('{"prompt": "Rate this."}\n')
+    staged = BENCHMARK.data.stage(tmp_path / place, "x")
+    assert len(staged.problems) == sample.read_text(encoding="utf-8").count("\n")
+    assert not staged.quarantined
+
+
+def test_safedialbench_s_complete_files_are_preferred(tmp_path: Path) -> None:
+    sample = (Path(str(BENCHMARK.data.sample)) / "safedialbench" / "datasets_en.jsonl").read_bytes()
+    for name in ("complete/datasets_en.jsonl", "by_task/english/ethics.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(sample)
+    staged = BENCHMARK.data.stage(tmp_path, "x")
+    assert len(staged.problems) == sample.count(b"\n")
+
+
+def test_mt_eval_s_ablations_are_no_tasks(tmp_path: Path) -> None:
+    sample = Path(str(BENCHMARK.data.sample)) / "mt_eval"
+    for path in sample.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    ablation = tmp_path / "refinement_ablation_irrelevant-front.jsonl"
+    row = {"user": "Is green a colour?", "sys": "Yes.", "id": "e0e9bd", "do_inference": False}
+    ablation.write_text(json.dumps({"id": "1", "conv": [row], "n_distracts": 1}), encoding="utf-8")
+    staged, before = BENCHMARK.data.stage(tmp_path, "x"), BENCHMARK.data.stage(sample, "x")
+    assert staged.problems == before.problems
+    assert not staged.quarantined
+    with pytest.raises(SourceUnreadable, match="has no file of mt_eval"):
+        BENCHMARK.data.stage(ablation, "x")

@@ -16,7 +16,7 @@ def test_faults_are_retried_and_mistakes_are_not(home: Path) -> None:
     with prefect_server(home):
         from prefect import flow, task
 
-        from tasks.cache_policy import OPTIONS, RETRIES
+        from tasks.stage import OPTIONS, RETRIES
 
         tried: list[str] = []
 

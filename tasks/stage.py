@@ -1,7 +1,11 @@
-"""Base classes of stages, and of the early start of their work on finished dialogues.
+"""Base classes of stages and of the early start of their work, and the Prefect tasks that run them.
 
 The driver cuts pending items into shards, and workers process them. An item that failed because of
 a machine or service gets at most three attempts in a night.
+
+The lake and the journal record what is done, and every task checks them first. Prefect's cache
+could only repeat that, or contradict it after files were removed, because a cache hit does not
+check that the files exist. See decision 0006.
 """
 
 import threading
@@ -17,7 +21,11 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
 from schemas.episode import Episode
+from schemas.errors import InfraError, ParleyError
 from schemas.run import EndpointProfile
 from tasks.driver.fan_out import ClusterResources, closing_run, fan_out, living_workers
 from tasks.planning.participants.models import join_profiles
@@ -170,6 +178,69 @@ def _is_hopeless(stage: Stage[Any, Any, Any], results: Sequence[ShardResult]) ->
     """Return True if another attempt is useless: no faults remain, or they would recur."""
     is_down = stage.asks_models and all(result.n_infra == result.n_items for result in results)
     return is_down or all(result.permanent for result in results if result.n_infra)
+
+
+T = TypeVar("T")
+RETRIES = 2
+"""Number of retries of a Prefect task."""
+
+
+def is_worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
+    """Return True if a failed task may succeed when run again.
+
+    Faults of machine or service may pass. Wrong requests and failed checks do not.
+    """
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, InfraError) or not isinstance(error, ParleyError)
+
+
+OPTIONS: dict[str, Any] = {
+    "cache_policy": NO_CACHE,
+    "retries": RETRIES,
+    "retry_delay_seconds": 5,
+    "retry_condition_fn": is_worth_retrying,
+}
+"""Arguments of `@task` for every Prefect task."""
+
+
+def run_task(
+    name: str, title: str, work: Callable[[], T], *, action: str = "", retries: int = RETRIES
+) -> T:
+    """Run a function as a Prefect task, and return its result.
+
+    The function is a closure: Prefect searches the arguments of a task for states of other tasks,
+    which takes longer than most tasks.
+
+    Args:
+        name: Name of the task.
+        title: Title of the run, which the name of the task's run contains.
+        work: Function to run.
+        action: Start of the name of the task's run. Default: the task's name.
+        retries: Number of retries after failures that may pass.
+    """
+
+    @task(
+        name=name,
+        task_run_name=lambda: f"{action or name} {title}".strip(),
+        **{**OPTIONS, "retries": retries},
+    )
+    def run() -> T:
+        return work()
+
+    return run()
+
+
+def run_stage_task(
+    stage: Stage[ItemT, ShardT, ResultT], title: str, on_result: OnResult = lambda _: None
+) -> ResultT:
+    """Run a stage as a Prefect task, which is named after the stage and the run.
+
+    Args:
+        stage: Stage to run.
+        title: Title of the run.
+        on_result: Called with the result of each shard.
+    """
+    return run_task(stage.name, title, lambda: run_stage(stage, on_result))
 
 
 _LOOK_EVERY_S = 0.5

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tasks.driver import stage as driver_stage
-from tasks.driver.stage import Stage, StageResult, run_stage
+from tasks import stage as stage_module
+from tasks.stage import Stage, StageResult, run_stage
 from tasks.worker.jobs import ShardResult
 from tests.faults.nights import local_client
 
@@ -29,7 +29,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.0)
+    monkeypatch.setattr(stage_module, "RETRY_DELAY_S", 0.0)
 
 
 class Scripted(Stage[ShardResult, ShardResult, StageResult]):
