@@ -175,9 +175,20 @@ def _pairs(
             ", ".join(sorted({f"{run.setting} on {run.dataset_version}" for run in runs}))
             for runs in (before, after)
         ]
+        options = next(
+            (
+                f". Options of {run.setting} differ: {differing}. Set them by --option, or name two"
+                " runs by their ids"
+                for run in after
+                for other in before
+                if (run.setting, run.dataset_version) == (other.setting, other.dataset_version)
+                if (differing := other.differing_options(run))
+            ),
+            "",
+        )
         raise UsageError(
             f"{old!r} and {new!r} have no setting with equal data and options in common. "
-            f"{old!r} has {have[0]}; {new!r} has {have[1]}"
+            f"{old!r} has {have[0]}; {new!r} has {have[1]}{options}"
         )
     return pairs
 

@@ -115,6 +115,23 @@ class ComparedRun:
         tasks = {(run.task_share, run.subsample_seed) for run in (self, other)}
         return tuple(sorted(names - {"subject"} | ({"tasks"} if len(tasks) > 1 else set())))
 
+    def differing_options(self, other: "ComparedRun") -> str:
+        """Return the options that differ between both runs, such as `history=a here, b there`."""
+        options, others = (
+            {
+                name: value
+                for field in ("episode_options", "scoring_options")
+                for name, value in run.spec.get(field) or ()
+            }
+            for run in (self, other)
+        )
+        return "; ".join(
+            f"{name}={options.get(name, 'unset')} for {self.model},"
+            f" {others.get(name, 'unset')} for {other.model}"
+            for name in sorted({*options, *others})
+            if options.get(name) != others.get(name)
+        )
+
     def _digest(self, fields: Sequence[str]) -> str:
         simulator = self.spec.get("simulator") or {}
         user_model = (simulator.get("provider"), simulator.get("name"))

@@ -1,7 +1,6 @@
 """Baseline of an early decision: the run to compare with, and the scores of this baseline run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,14 +69,17 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
         if rule is None or _is_named(run, rule.baseline):
             continue
         runs = [other for other in finished[plan.spec.benchmark] if other.run_id not in pending]
-        with suppress(NoBaseline):
+        try:
             other = _chosen(run, rule, [*runs, *(own[name] for name in pending)])
-            if (
-                other is not None
-                and other.run_id in pending
-                and not _waits_for(by_id, other.run_id, plan.run_id)
-            ):
-                plan.awaits = other.run_id
+        except NoBaseline as error:
+            plan.no_baseline = error  # It also names runs of the night with other options.
+            continue
+        if (
+            other is not None
+            and other.run_id in pending
+            and not _waits_for(by_id, other.run_id, plan.run_id)
+        ):
+            plan.awaits = other.run_id
 
 
 def _waits_for(plans: Mapping[str, "RunPlan"], run_id: str | None, other: str) -> bool:
@@ -111,8 +113,12 @@ def _named(
     matches = runs_named(alike, name)
     if matches or _is_named(own, name):
         return tuple(run for run in matches if run.checkpoint != own.checkpoint)
-    others = " (it has runs of other settings, data or options)" if runs_named(runs, name) else ""
-    models = sorted({run.model for run in alike})
+    unlike = runs_named(runs, name)
+    others = " (it has runs of other settings, data or options)" if unlike else ""
+    for run in unlike:
+        if (run.setting, run.dataset_version) == (own.setting, own.dataset_version):
+            others = f" (options differ: {run.differing_options(own)})"
+    models = sorted({run.model for run in alike if run.night_id})  # without those of this night
     raise NoBaseline(
         f"decide: baseline {name!r} has no finished run of {own.setting} with equal data and "
         f"options{others}. Evaluate it on all problems first, or in the same night. "

@@ -1,6 +1,7 @@
 """`parley compare`, as a person types it."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,18 @@ import pytest
 from flows.text.comparison import comparison_markdown
 from flows.text.night import print_results
 from flows.text.results import compared_rows
+from schemas.run import RunSpec
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
-from tests.warehouse.comparison.checkpoints import checkpoint, empty_lake, passing, rule, write
+from tests.warehouse.comparison.checkpoints import (
+    CheckpointRun,
+    checkpoint,
+    empty_lake,
+    passing,
+    rule,
+    write,
+)
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import IA
 
@@ -80,6 +89,27 @@ def test_a_night_names_its_regressions(home: Path, capsys: pytest.CaptureFixture
         len(table),
         table[2].endswith("| -0.400 | -0.600…-0.200 | 0.008 | 0.315 | regression | – |"),
     ) == (3, True)
+
+
+@dataclass(frozen=True)
+class MarkdownRun(CheckpointRun):
+    """A run whose programs are extracted by another rule."""
+
+    @property
+    def spec(self) -> RunSpec:
+        options = (("extraction", "markdown"),)
+        return super().spec.model_copy(update={"scoring_options": options})
+
+
+def test_options_that_forbid_a_comparison_are_named(home: Path) -> None:
+    run = MarkdownRun(home, checkpoint(home, "other").subject, samples=1)
+    write(run, passing(5), 3)
+    rule(run, family="others")
+    assert parley(home, "publish").code == 0
+    done = parley(home, "compare", "coder", "other")
+    assert done.code == 2
+    differing = "extraction=unset for vllm:/models/step-1000, markdown for vllm:/models/other"
+    assert f"Options of codeif.static differ: {differing}" in done.err
 
 
 def test_names_that_cannot_be_compared_are_told_why(home: Path) -> None:

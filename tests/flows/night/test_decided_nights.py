@@ -152,6 +152,21 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
     ), second.out
 
 
+def test_a_baseline_of_the_same_night_with_other_options_is_refused(tmp_path: Path) -> None:
+    model = {"spec": "openai:m@http://127.0.0.1:9/v1", "revision": "1"}
+    night = {
+        "models": [{"spec": "control:gold"}, model],
+        "benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}],
+        "decide": {"baseline": "control:gold"},
+    }
+    config = tmp_path / "night.yaml"
+    config.write_text(yaml.safe_dump(night))
+    refused = parley(tmp_path / "home", "nightly", "--config", config, "--dry-run")
+    assert refused.code == 2
+    options = "options differ: extraction=unset for control:gold, markdown for openai:m"
+    assert options in " ".join(refused.err.split())
+
+
 def test_a_baseline_of_the_same_night_is_asked_whole_before_what_is_decided_against_it(
     served_home: Path, tmp_path: Path, quiz: Path
 ) -> None:
