@@ -1,4 +1,4 @@
-"""Quality checks between the stages, each as a Prefect task."""
+"""Quality checks of the stages' tables, each as a Prefect task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -14,19 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from schemas.episode import Episode, Score
-from schemas.lake.rows import from_arrow
+from schemas.lake.rows import PackedRows, from_arrow
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.fan_out import ClusterResources, even_shards
 from tasks.execute import known_verdicts, shard_of
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
+from tasks.score import score_requests
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import INFRA_SUFFIX, RunContext, ShardResult
 
-ScoresOf = Callable[
-    [Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]
-]
-"""Function that scores episodes with their verdicts and judgements."""
 JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[JudgeVerdict]]
 """Function that requests the judgements of episodes and waits for them."""
 _SHARD = 4
@@ -45,7 +42,6 @@ class DecideAhead:
     """Early decision of a comparison: scores finished problems in batches, in a separate thread.
 
     Args:
-        scores_of: Scores episodes as the stage `score` does.
         judgements_of: Requests judgements. None if no metric of the decision needs judgements.
     """
 
@@ -54,11 +50,10 @@ class DecideAhead:
         plan: RunPlan,
         evidence: Evidence,
         client: Any,
-        scores_of: ScoresOf,
         judgements_of: JudgementsOf | None = None,
     ) -> None:
         self._plan, self._evidence, self._client = plan, evidence, client
-        self._scores_of, self._judgements_of = scores_of, judgements_of
+        self._judgements_of = judgements_of
         self._missing = Counter(episode.problem_id for episode in plan.wanted)
         self._finished: set[str] = set()
         self._begun: set[str] = set()
@@ -183,7 +178,9 @@ class DecideAhead:
         episodes = from_arrow(self._plan.episodes.rows(ids), Episode)
         verdicts = self._verdicts(context, episodes) if self._plan.runs_programs else []
         judged = self._judgements_of(episodes, verdicts) if self._judgements_of else ()
-        return self._scores_of(episodes, verdicts, judged)
+        rows = PackedRows("episodes", episodes), PackedRows("test_verdicts", verdicts)
+        requests = score_requests(self._plan, *rows, judged)
+        return [row for request in requests for row in self._plan.benchmark.scores.score(request)]
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
         verdicts = known_verdicts(self._plan)

@@ -11,7 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from itertools import count
 from socket import create_connection
 from urllib.parse import urlsplit
@@ -91,8 +97,7 @@ class ModelServers:
         plan: RunPlan | BuildPlan,
         only: Collection[ModelIdentity] | None = None,
         *,
-        on_wait: Callable[[], None] = lambda: None,
-        on_granted: Callable[[], None] = lambda: None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
         heed: Callable[[], None] = lambda: None,
     ) -> Mapping[ModelIdentity, ModelEndpoint]:
         """Start the servers that the plan's models need, and return all usable endpoints by model.
@@ -103,8 +108,8 @@ class ModelServers:
         Args:
             plan: Run or build that needs the servers.
             only: Models that are needed now. None: all models of the plan.
-            on_wait: Function called before the call waits for devices.
-            on_granted: Function called when the devices are reserved, before servers start.
+            waiting: Function that returns a context manager, which is open while the call waits
+                for devices.
             heed: Function called repeatedly during the wait. An exception that it raises ends the
                 wait.
         """
@@ -114,9 +119,7 @@ class ModelServers:
             for identity in (of_plan if only is None else dict.fromkeys(only))
             if is_served_here(identity.provider)
         ]
-        if not ours:
-            on_granted()
-        else:
+        if ours:
             players = (
                 (plan.spec.subject, plan.spec.simulator) if isinstance(plan, RunPlan) else ours
             )
@@ -128,8 +131,7 @@ class ModelServers:
                 is_later,
                 next(self._numbers),
             )
-            grant = self._wait_for_grant(claim, on_wait, heed)
-            on_granted()
+            grant = self._wait_for_grant(claim, waiting, heed)
             self._start_all(plan, claim, grant, of_plan)
         with self._changed:
             return {
@@ -151,7 +153,10 @@ class ModelServers:
             )
 
     def _wait_for_grant(
-        self, claim: Claim, on_wait: Callable[[], None], heed: Callable[[], None]
+        self,
+        claim: Claim,
+        waiting: Callable[[], AbstractContextManager[None]],
+        heed: Callable[[], None],
     ) -> Grant:
         with self._changed:
             self._queue.require_fit(claim)
@@ -163,20 +168,20 @@ class ModelServers:
                 if (server := self._queue.servers.get(identity)) and server.is_up
             ]
         dead = [server for server in up if not is_served(server.place)]
+
+        def granted() -> Grant | None:
+            return self._queue.granted(
+                claim, [server for server in dead if server in self._servers_now()]
+            )
+
         try:
             with self._changed:
-                is_first = True
-                while (
-                    grant := self._queue.granted(
-                        claim, [server for server in dead if server in self._servers_now()]
-                    )
-                ) is None:
-                    if is_first:
-                        on_wait()
-                    is_first = False
-                    self._changed.wait(_HEED_EVERY_S)
-                    heed_signals()
-                    heed()
+                if (grant := granted()) is None:
+                    with waiting():
+                        while (grant := granted()) is None:
+                            self._changed.wait(_HEED_EVERY_S)
+                            heed_signals()
+                            heed()
                 return grant
         finally:
             with self._changed:

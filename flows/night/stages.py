@@ -1,6 +1,6 @@
 """Stages of one run: each shows its progress, calls its task and stores the result."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from flows.night.reporting.run_record import Work
 from flows.night.run_queue import QueuedRun
 from flows.night.session import Session
 from flows.orchestration.artifacts import ProgressArtifact
-from schemas.episode import Episode, Score, by_episode
+from schemas.episode import by_episode
 from schemas.errors import BudgetSpent
 from schemas.lake.rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
@@ -29,7 +29,7 @@ from tasks.planning.participants.models import player_prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import decision_rows, keep_decisions
 from tasks.score import plain_verdict_rows, score, score_requests
-from tasks.stage import run_stage_task, run_task
+from tasks.stage import ItemT, OnResult, ResultT, ShardT, Stage, run_stage_task, run_task
 from tasks.storage.run_rows import WantedEpisodes, verdict_table
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.budget_meter import BudgetMeter
@@ -77,15 +77,11 @@ class Stages:
 
     def _play_pending(self, pending: WantedEpisodes, on_all_begun: Callable[[], None]) -> None:
         plan = self._plan
-
-        def show_stage() -> None:
-            self._board.stage(self._title, converse_shard.STAGE, len(pending))
-            self._board.expect(plan.n_rounds(pending))
-            self._board.show_state(lambda: describe_batches([plan.subject.endpoint]))
-            self._board.price(player_prices(plan.lake, plan.models))
-
-        show_stage()
-        self.work.conversed = self._played(len(pending), show_stage, on_all_begun)
+        self._board.stage(self._title, converse_shard.STAGE, len(pending))
+        self._board.expect(plan.n_rounds(pending))
+        self._board.show_state(lambda: describe_batches([plan.subject.endpoint]))
+        self._board.price(player_prices(plan.lake, plan.models))
+        self.work.conversed = self._played(len(pending), on_all_begun)
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
@@ -101,12 +97,9 @@ class Stages:
         """Read the run's episodes, which have been checked."""
         self.work.episodes = self._plan.episodes.packed(self._plan.members.ids)
 
-    def _played(
-        self, n_pending: int, show_stage: Callable[[], None], on_all_begun: Callable[[], None]
-    ) -> Conversed:
+    def _played(self, n_pending: int, on_all_begun: Callable[[], None]) -> Conversed:
         session, plan = self._session, self._plan
         session.prepare_publication()
-        progress = ProgressArtifact(self._title, "converse", n_pending)
         players = [
             player for player in (plan.spec.subject, plan.spec.simulator) if player is not None
         ]
@@ -116,7 +109,7 @@ class Stages:
         is_judged_ahead = (is_in_step or self._may_judge_ahead()) and session.servers.fit(
             plan, [*players, *judges]
         )
-        served = self._reach([*players, *(judges if is_judged_ahead else ())], show_stage)
+        served = self._reach([*players, *(judges if is_judged_ahead else ())])
         embedder = session.embedder(plan) if plan.spec.embedder_in_play else None
         context = context_for(
             plan,
@@ -131,14 +124,13 @@ class Stages:
             deciding = self._deciding(judging)
 
             def played(result: ShardResult) -> None:
-                progress.advance(result.n_items)
                 for ahead in (None if is_in_step else judging, embedding):
                     if ahead:
                         ahead.take(result)
 
-            done = run_stage_task(
+            done = self._run_stage(
                 ConverseStage(plan, context, session.client(), deciding, on_all_begun),
-                self._title,
+                n_pending,
                 played,
             )
             self.work.keep_wanted(plan)
@@ -146,8 +138,24 @@ class Stages:
         session.servers.keep(plan, later=judges)
         if judging:
             self.work.judged.model_calls += judging.result.model_calls
-        progress.done()
         self._board.done(n_pending - done.n_pending)
+        return done
+
+    def _run_stage(
+        self,
+        stage: Stage[ItemT, ShardT, ResultT],
+        n_items: int,
+        on_result: OnResult = lambda _: None,
+    ) -> ResultT:
+        """Run a stage as a Prefect task, and show its progress in Prefect's UI."""
+        progress = ProgressArtifact(self._title, stage.name, n_items)
+
+        def take(result: ShardResult) -> None:
+            progress.advance(result.n_items)
+            on_result(result)
+
+        done = run_stage_task(stage, self._title, take)
+        progress.done()
         return done
 
     def _deciding(self, judging: JudgeAhead | None) -> DecideAhead | None:
@@ -158,21 +166,10 @@ class Stages:
         plan, evidence = self._plan, self._evidence
         if evidence is None or (evidence.is_judged and judging is None):
             return None
-
-        def scores_of(
-            episodes: Sequence[Episode],
-            verdicts: Sequence[TestVerdict],
-            judged: Sequence[JudgeVerdict],
-        ) -> Iterable[Score]:
-            rows = PackedRows("episodes", episodes), PackedRows("test_verdicts", verdicts)
-            requests = score_requests(plan, *rows, judged)
-            return [row for request in requests for row in plan.benchmark.scores.score(request)]
-
         return DecideAhead(
             plan,
             evidence,
             self._session.client(),
-            scores_of,
             judging.rows if judging and evidence.is_judged else None,
         )
 
@@ -194,7 +191,6 @@ class Stages:
         if not self._plan.runs_programs:
             return plain_verdict_rows(self._plan)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
-        progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
         # A run that waits here reuses these verdicts.
         with self._session.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
@@ -205,10 +201,7 @@ class Stages:
                 work.episodes,
                 work.conversed.shard_names,
             )
-            work.executed = run_stage_task(
-                programs, self._title, lambda result: progress.advance(result.n_items)
-            )
-        progress.done()
+            work.executed = self._run_stage(programs, n_episodes)
         self._board.done(n_episodes)
         self._stop_if(work.executed.is_cut)
         verdicts = plain_verdict_rows(self._plan)
@@ -216,7 +209,7 @@ class Stages:
         work.n_tampered = verdicts["reason"].to_pylist().count(FailureReason.TAMPERING)
         return verdicts
 
-    def audit(self, verdicts: pa.Table) -> pa.Table:
+    def audit(self, verdicts: pa.Table) -> PackedRows[TestVerdict]:
         """Audit passed tests, and return the verdicts, in which each forged pass counts as failed.
 
         Args:
@@ -224,19 +217,15 @@ class Stages:
         """
         plan, work = self._plan, self.work
         if not plan.audits:
-            return verdicts
+            return _packed(verdicts)
         items = drawn_programs(plan, self._context, work.episodes, verdicts)
         self._board.stage(self._title, audit_shard.STAGE, len(items), unit="programs")
-        progress = ProgressArtifact(self._title, "audit", len(items))
         work.to_audit = audited_passes(items)
         passes = AuditStage(plan, self._context, self._session.client(), items)
-        work.audited = run_stage_task(
-            passes, self._title, lambda result: progress.advance(result.n_items)
-        )
-        progress.done()
+        work.audited = self._run_stage(passes, len(items))
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
-        return verdict_table(plan.lake, **plan.keys)
+        return _packed(verdict_table(plan.lake, **plan.keys))
 
     @cached_property
     def _context(self) -> RunContext:
@@ -259,37 +248,22 @@ class Stages:
     def _judgements(self) -> Judgements:
         return Judgements(self._plan)
 
-    def _reach(
-        self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]
-    ) -> Mapping[ModelIdentity, ModelEndpoint]:
-        """Start the servers of these models, and return all usable endpoints by model.
-
-        After a wait for devices, `show_stage` shows the current stage again.
-        """
-        waits: list[bool] = []
-
-        def show_wait() -> None:
-            waits.append(True)
-            self._board.stage(self._title, "wait for devices")
-
-        def show_start() -> None:
-            if waits:
-                show_stage()
-
-        session = self._session
-        return session.servers.reach(
-            self._plan, models, on_wait=show_wait, on_granted=show_start, heed=session.heed_caps
+    def _reach(self, models: Sequence[ModelIdentity]) -> Mapping[ModelIdentity, ModelEndpoint]:
+        """Start the servers of these models, and return all usable endpoints by model."""
+        return self._session.servers.reach(
+            self._plan,
+            models,
+            waiting=lambda: self._board.interrupted("wait for devices"),
+            heed=self._session.heed_caps,
         )
 
-    def _reach_judges(
-        self, show_stage: Callable[[], None] = lambda: None
-    ) -> tuple[JudgeContext, Any]:
+    def _reach_judges(self) -> tuple[JudgeContext, Any]:
         """Start the judges' servers, and return the judge context and the Dask client.
 
         Judge drift is measured first.
         """
         session, plan = self._session, self._plan
-        served = self._reach([judge_spec.judge for judge_spec in plan.spec.judges], show_stage)
+        served = self._reach([judge_spec.judge for judge_spec in plan.spec.judges])
         calls = session.call_log(plan)
         context = judge_context(
             plan,
@@ -319,7 +293,7 @@ class Stages:
             return nullcontext()
         return EmbedAhead(plan, lambda: self._session.embedder(plan), self._budget_meter)
 
-    def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
+    def judge(self, verdicts: PackedRows[TestVerdict]) -> tuple[JudgeVerdict, ...]:
         """Let the judges rate the dialogues, and return the run's judgements.
 
         The tuple is empty if the setting has no rubric.
@@ -327,33 +301,20 @@ class Stages:
         plan, work = self._plan, self.work
         if not plan.judges:
             return ()
-        decided = by_episode(_packed(verdicts))
-        wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
-
-        def show_stage() -> None:
-            self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
-            self._board.show_state(
-                lambda: describe_batches(judge.access.endpoint for judge in plan.judges.values())
-            )
-
-        show_stage()
-        progress = ProgressArtifact(self._title, "judge", len(wanted))
+        wanted = self._judgements.wanted(work.episodes, by_episode(verdicts), all_rubrics=True)
+        self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
+        self._board.show_state(
+            lambda: describe_batches(judge.access.endpoint for judge in plan.judges.values())
+        )
         # A run that waits here reuses these judgements.
         with self._session.turns.alone(*judgements_of(plan)):
             judging = JudgeStage(
-                plan,
-                self._judgements,
-                wanted,
-                lambda: self._reach_judges(show_stage),
-                self._budget_meter,
+                plan, self._judgements, wanted, self._reach_judges, self._budget_meter
             )
-            judged = run_stage_task(
-                judging, self._title, lambda result: progress.advance(result.n_items)
-            )
+            judged = self._run_stage(judging, len(wanted))
         self._session.servers.keep(plan)
         judged.model_calls += work.judged.model_calls
         work.judged = judged
-        progress.done()
         self._board.done(len(wanted))
         self._stop_if(judged.is_cut)
         return work.judged.rows
@@ -362,7 +323,9 @@ class Stages:
         """Return (episode, turn, rubric, dimension) for each judgement that the run must have."""
         return self.work.judged.due
 
-    def embed(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...]) -> "Mapping[str, Vector]":
+    def embed(
+        self, verdicts: PackedRows[TestVerdict], judged: tuple[JudgeVerdict, ...]
+    ) -> "Mapping[str, Vector]":
         """Return the embedding vectors of the texts that the scores compare.
 
         The scores of most settings compare no texts, so the map is empty.
@@ -371,7 +334,7 @@ class Stages:
         if plan.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = tuple(score_requests(plan, self.work.episodes, _packed(verdicts), judged))
+        requests = tuple(score_requests(plan, self.work.episodes, verdicts, judged))
         vectors = run_task(
             "embed",
             self._title,
@@ -381,15 +344,17 @@ class Stages:
         return vectors or {}
 
     def score(
-        self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]"
+        self,
+        verdicts: PackedRows[TestVerdict],
+        judged: tuple[JudgeVerdict, ...],
+        vectors: "Mapping[str, Vector]",
     ) -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
-        packed = _packed(verdicts)
         self.work.scores = run_task(
             "score",
             self._title,
-            lambda: score(self._plan, self.work.episodes, packed, judged, vectors),
+            lambda: score(self._plan, self.work.episodes, verdicts, judged, vectors),
         )
 
 

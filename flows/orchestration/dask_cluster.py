@@ -170,8 +170,9 @@ def _local_cluster(
                         workers.result()
                         break
                     time.sleep(_SPAWN_POLL_S)
+            # A client of the cluster itself, rather than of its address, would await the workers.
             client = stack.enter_context(
-                Client(cluster, timeout=START_LIMIT_S, set_as_default=False)
+                Client(cluster.scheduler_address, timeout=START_LIMIT_S, set_as_default=False)
             )
             client.register_plugin(_private_worker(secret_names))
             client.register_plugin(_relax_dead_worker())

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flows.text.comparison import event_text
@@ -136,7 +136,7 @@ def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
 
 def _facts(lake: Lake, night: NightRecord) -> dict[str, Any]:
     """Return what `parley report --json` prints about a night."""
-    seconds = seconds_of(lake, night.night_id)
+    seconds, span = seconds_of(lake, night.night_id), _span(lake, night.night_id)
     runs: list[dict[str, Any]] = []
     for work in night.work:
         audit = _audited(lake, work).model_dump()
@@ -147,7 +147,7 @@ def _facts(lake: Lake, night: NightRecord) -> dict[str, Any]:
         "night_id": night.night_id,
         "started_at": night.started_at,
         "finished_at": night.finished_at or None,
-        "wall_seconds": wall_seconds(lake, night.night_id),
+        "wall_seconds": round(span[1] - span[0], 3) if span else None,
         "budget": [cap.model_dump() for cap in night.budget],
         "runs": runs,
         "failed": [
@@ -163,12 +163,14 @@ def _failed(lake: Lake, night: NightRecord) -> Sequence[FailedRun]:
 
 
 def _print_night(home: Home, lake: Lake, night: NightRecord) -> None:
-    seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
-    end = night.finished_at or "... (interrupted)"
-    print(f"Night {night.night_id}, {night.started_at} to {end}")
-    if wall_s is not None:
+    seconds, span = seconds_of(lake, night.night_id), _span(lake, night.night_id)
+    # A night's record counts from its first run, which begins when server and workers run.
+    times = [datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds") for at in span]
+    start, end = times or (night.started_at, night.finished_at)
+    print(f"Night {night.night_id}, {start} to {end or '... (interrupted)'}")
+    if span:
         overlap = "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
-        print(f"took {wall_s:.1f} s, from its first stage to its last{overlap}")
+        print(f"took {span[1] - span[0]:.1f} s, from its first stage to its last{overlap}")
     for cap in night.budget:
         stopped = ", which stopped the night" if cap.is_met else ""
         share = f"{cap.spent / cap.allowed:.1%}"
@@ -210,13 +212,13 @@ def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> M
     return seconds.get(run.run_id, {}) if run.run_id else {}
 
 
-def wall_seconds(lake: Lake, night_id: str) -> float | None:
-    """Return the seconds from a night's first stage to the end of its last; None if interrupted."""
+def _span(lake: Lake, night_id: str) -> tuple[float, float] | tuple[()]:
+    """Return start of a night's first stage and end of its last; nothing if it was interrupted."""
     times = [
         (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
         for t in _times(lake, night_id)
     ]
-    return round(max(at + s for at, s in times) - min(at for at, _ in times), 3) if times else None
+    return (min(at for at, _ in times), max(at + s for at, s in times)) if times else ()
 
 
 def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:

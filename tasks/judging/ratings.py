@@ -200,16 +200,7 @@ def read_ratings(
 def _rating(
     line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[tuple[str, str], bool]
 ) -> Rating:
-    """Return the rating on a line of the file.
-
-    Args:
-        line: fields of the line.
-        episodes: episodes of the home, by id.
-        numeric: True for each (rubric, dimension) whose values are numbers, not words.
-
-    Raises:
-        BadRating: the line is not a rating of one of the episodes.
-    """
+    """Return a line's rating. `numeric`: whether values of a (rubric, dimension) are numbers."""
     if len(line.fields) != len(COLUMNS):
         raise BadRating(
             "wrong_columns", f"{len(line.fields)} fields where the header has {len(COLUMNS)}"

@@ -61,10 +61,7 @@ class Rubric:
     """Model of the judge's answer. The judge sees its JSON schema."""
     values: Values
     dimensions: tuple[str, ...] = ("",)
-    """Dimensions that a judgement rates.
-
-    A dimension without a value in an answer is `undefined`.
-    """
+    """Dimensions that a judgement rates. One without a value in an answer is `undefined`."""
     scope: Literal["turn", "dialogue"] = "turn"
     """Subject of one judgement: one answer, or the dialogue as a whole (turn 0)."""
     reads_verdicts: bool = False

@@ -12,6 +12,8 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +44,14 @@ class Checkpoint:
     def go(self, night: Session, scale: float) -> None:
         """Load, play, and go on without a server."""
 
-        def note() -> None:
+        @contextmanager
+        def waiting() -> Iterator[None]:
+            yield
             self.devices_since_s = time.monotonic()
 
         with night.using_servers(self.plan):
-            night.servers.reach(self.plan, on_granted=note)
+            self.devices_since_s = time.monotonic()
+            night.servers.reach(self.plan, waiting=waiting)
             self.up_s = time.monotonic()
             time.sleep(self.play_s)
             self.played_s = time.monotonic()

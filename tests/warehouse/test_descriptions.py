@@ -13,7 +13,7 @@ from schemas.base import field_texts
 from schemas.lake.tables import LOADED
 from tasks.benchmarks.registry import BENCHMARKS
 from tests.flows.parley_command import parley
-from tests.own_files import ROOT
+from tests.own_files import ROOT, own_files
 from tests.warehouse.earlier_marts import differing_tables
 from tests.warehouse.small_lake import SmallLake
 from warehouse.intervals import register_intervals
@@ -65,6 +65,21 @@ def test_every_table_view_and_column_has_a_description(empty: "DuckDBPyConnectio
     ).fetchall()
     assert [name for name, text in (*found.items(), *columns) if not text] == []
     assert len(columns) > 800
+
+
+def test_the_queries_of_the_documentation_run(empty: "DuckDBPyConnection") -> None:
+    queries = [
+        query
+        for page in own_files()
+        if page.suffix == ".md"
+        for query in re.findall(
+            r'parley sql "([^".@][^"]*)"', page.read_text(encoding="utf-8").replace("\\\n", "")
+        )
+        if "..." not in query
+    ]
+    assert len(queries) > 15
+    for query in queries:
+        empty.execute(query)
 
 
 def test_a_description_is_the_docstring_of_the_field(empty: "DuckDBPyConnection") -> None:

@@ -261,7 +261,7 @@ def _next_path(home: Path) -> Path:
 
 
 def _remove_leftovers(home: Path, prepared: Path | None = None) -> None:
-    """Remove files of a killed publication, and copies made ahead other than `prepared`."""
+    """Remove files of a killed publication, and files made ahead other than `prepared`."""
     for path in home.glob(f"{FILE_NAME}.next*"):
         if path == prepared:
             continue

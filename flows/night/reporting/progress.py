@@ -175,6 +175,17 @@ class Board:
             self.refresh(self._latest)
 
     @contextmanager
+    def interrupted(self, stage: str) -> Iterator[None]:
+        """Show another stage of this thread's run during the block, and then this one again."""
+        line = self._own_line()
+        self.stage(line.title, stage)
+        yield
+        self.stage(line.title, line.stage, line.total, line.unit)
+        self.expect(line.total_turns)
+        self.price(line.prices)
+        self.show_state(line.read_state)
+
+    @contextmanager
     def following(self, run_id: str) -> Iterator[None]:
         """Count this thread's stages and workers' reports for this run during the block."""
         with self.lock:

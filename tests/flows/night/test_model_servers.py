@@ -139,14 +139,19 @@ def test_servers_of_two_models_are_up_at_once_and_a_third_waits_for_the_last_dia
             night.servers.reach(one)
             night.servers.reach(other)
             assert sorted(listeners.devices) == [("0",), ("1",)]
-            waiting = thread.submit(
-                night.servers.reach, third, on_wait=lambda: waits.append("waits")
-            )
+
+            @contextmanager
+            def noting() -> Iterator[None]:
+                waits.append("waits")
+                yield
+                waits.append("goes on")
+
+            waiting = thread.submit(night.servers.reach, third, waiting=noting)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=1)
             night.servers.keep(one)
             assert third.spec.subject in waiting.result(timeout=60)
-            assert waits == ["waits"]
+            assert waits == ["waits", "goes on"]
             assert [listener.fileno() == -1 for listener in listeners.started] == [
                 True,
                 False,

@@ -114,3 +114,13 @@ def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(
         ("", "night", "publish"),
     }
     assert all(0 <= seconds < 60 for seconds in told.values())
+
+
+def test_a_stage_that_was_interrupted_is_shown_as_before() -> None:
+    board = Board()
+    board.stage("live[f_c]", "judge", total=7, unit="judgements")
+    board.show_state(lambda: "a batch")
+    with board.interrupted("wait for devices"):
+        assert board.describe() == "live[f_c]  wait for devices"
+    assert board.describe() == "live[f_c]  judge · 0/7 judgements · a batch"
+    assert [row.stage for row in board.times("night")] == ["judge", "wait for devices"]

@@ -42,6 +42,8 @@ def test_the_time_that_went_by_is_said_before_stages_that_overlap(
 ) -> None:
     show_night(home, None, json_output=False)
     lines = capsys.readouterr().out.splitlines()
+    first, last = "2026-11-24T02:00:00.000+00:00", "2026-11-24T02:00:07.000+00:00"
+    assert lines[0] == f"Night {NIGHT}, {first} to {last}"
     assert (
         lines[1]
         == "took 7.0 s, from its first stage to its last; stages of concurrent runs overlap"
