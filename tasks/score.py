@@ -34,6 +34,13 @@ def score(
     """Score every metric of every turn, or store the reason for a missing value.
 
     The scores replace the run's earlier ones in the lake.
+
+    Args:
+        plan: Plan of the run.
+        episodes: Finished episodes of the run.
+        verdicts: Verdicts after the audit.
+        judged: Judgements of the run.
+        vectors: Vector of each text that the benchmark's scores compare.
     """
     scores = PackedRows[Score]("scores")
 

@@ -74,11 +74,36 @@ def silent_parts(name: str, tree: ast.Module, known: Mapping[str, list[ast.Class
     return silent
 
 
+ARGUMENTS = re.compile(r"^Args:\n((?: {4}.*\n?|\n)+)", re.MULTILINE)
+
+
+def unknown_arguments(name: str, tree: ast.Module) -> list[str]:
+    """Return the names below `Args:` in a function's docstring that it does not take."""
+    unknown: list[str] = []
+    for node in (node for node in ast.walk(tree) if isinstance(node, Function)):
+        described = ARGUMENTS.search(ast.get_docstring(node) or "")
+        names = re.findall(r"^ {4}(\w+): ", described[1], re.MULTILINE) if described else ()
+        taken = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        unknown += [f"{name}:{node.lineno}: {arg}" for arg in names if arg not in taken]
+    return unknown
+
+
 @pytest.mark.slow
 def test_every_module_class_and_public_function_says_what_it_is() -> None:
     trees = {relative(path): ast.parse(path.read_text(encoding="utf-8")) for path in CODE}
     known = classes(trees.values())
     none_of([line for name, tree in trees.items() for line in silent_parts(name, tree, known)])
+    none_of([line for name, tree in trees.items() for line in unknown_arguments(name, tree)])
+
+
+def test_a_described_argument_that_was_renamed_is_found() -> None:
+    function = (
+        'def play({}):\n    """Plays.\n\n    Args:\n        limit: n.\n\n    Returns: x.\n    """'
+    )
+    assert unknown_arguments("a.py", ast.parse(function.format("limit, *rest"))) == []
+    assert unknown_arguments("a.py", ast.parse(function.format("most, *, rest"))) == [
+        "a.py:1: limit"
+    ]
 
 
 def test_a_silent_method_is_found_unless_its_class_declares_who_describes_it() -> None:

@@ -34,6 +34,7 @@ class Metric(Generic[P, R]):
     """Named, versioned metric. Calling it calls its function."""
 
     name: str
+    """Name in tables, unique among all metrics."""
     version: int
     """Part of a score's key. Raise it when the metric's values change."""
     function: Callable[P, R]
@@ -72,7 +73,7 @@ def metric(
     judged: bool = False,
     ends: tuple[float, float] = (0.0, 1.0),
 ) -> Callable[[Callable[P, R]], Metric[P, R]]:
-    """Return a decorator that registers a function as a metric.
+    """Return a decorator that registers a function as a metric. See `Metric` for the arguments.
 
     Raises:
         ValueError: a function of another module has that name.

@@ -164,7 +164,7 @@ class Suite:
 def no_fault(
     name: str, why: str, *, blocking: bool = True, needs: str | None = None
 ) -> Callable[[Find], Rule]:
-    """Make a rule of a function that returns the fault of a row, or None (decorator)."""
+    """Return a decorator that makes a rule of a function: row -> its fault, or None."""
 
     def rule(find: Find) -> Rule:
         arguments = {"column": name}

@@ -185,7 +185,7 @@ def evaluate(
         notify: destinations of notifications.
         site: target of the published site.
         budget: caps on cost, tokens or time.
-        runs_at_once: number of runs that play concurrently. None: one after another.
+        runs_at_once: maximum number of parallel runs. None: the default of the flow, 16.
         fail_on: events of the runs that end the command with exit code 5.
         telemetry: base URL of the OpenTelemetry collector. None: the URL in the environment, if
             any.
