@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,17 +21,20 @@ _CHUNK = 1_000_000
 Interval = tuple[float, float]
 
 
-def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | None:
+def interval(
+    values: Sequence[float], clusters: Sequence[str], *, is_share: bool = True
+) -> Interval | None:
     """Return the 95% interval of the mean of `values`.
 
-    If all values are 0 or 1 and each has a cluster of its own, this is a Wilson interval. Otherwise
-    it is a cluster bootstrap. If all values are 0, or all are 1, a bootstrap cannot vary. Each
-    cluster then counts as one trial of a Wilson interval: eight problems that all pass do not prove
-    a pass rate of exactly 1.
+    If the values are shares, all are 0 or 1, and each has a cluster of its own, this is a Wilson
+    interval. Otherwise it is a cluster bootstrap. If all shares are 0, or all are 1, a bootstrap
+    cannot vary. Each cluster then counts as one trial of a Wilson interval: eight problems that all
+    pass do not prove a pass rate of exactly 1.
 
     Args:
         values: scored values, in any order.
         clusters: the problem of each value.
+        is_share: whether the metric is a share in [0, 1]. False for counts and ratings.
 
     Returns:
         (low, high). None without values, with a single cluster, or if all clusters have the same
@@ -47,7 +50,7 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | Non
     if not values:
         return None
     n_clusters = len(set(clusters))
-    shares = all(value in (0.0, 1.0) for value in values)
+    shares = is_share and all(value in (0.0, 1.0) for value in values)
     if shares and n_clusters == len(values):
         return wilson(int(sum(values)), len(values))
     if n_clusters < 2:
@@ -140,9 +143,9 @@ def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, l
 def register_intervals(connection: "DuckDBPyConnection") -> None:
     """Register the interval functions on a connection.
 
-    `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` are NULL if there is no
-    interval. `exact_low(k BIGINT, n BIGINT)` and `exact_high` call `exact_binomial`, and are NULL
-    for n = 0.
+    `interval_low(values DOUBLE[], clusters VARCHAR[], is_share BOOLEAN)` and `interval_high` are
+    NULL if there is no interval. `exact_low(k BIGINT, n BIGINT)` and `exact_high` call
+    `exact_binomial`, and are NULL for n = 0.
 
     Only this connection needs them: marts store their results, so readers need no function of
     Parley's.
@@ -151,27 +154,32 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
 
     answers: dict[bytes, Interval | None] = {}
 
-    def answer(values: Sequence[float] | None, clusters: Sequence[str] | None) -> Interval | None:
+    def answer(
+        values: Sequence[float] | None, clusters: Sequence[str] | None, is_share: bool
+    ) -> Interval | None:
         if not values or not clusters:
             return None
-        key = hashlib.sha256(repr((values, clusters)).encode("utf-8", "surrogatepass")).digest()
+        arguments = repr((values, clusters, is_share))
+        key = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).digest()
         if key not in answers:
-            answers[key] = interval(values, clusters)
+            answers[key] = interval(values, clusters, is_share=is_share)
         return answers[key]
 
-    def exact(k: int, n: int) -> Interval | None:
-        return exact_binomial(k, n) if n else None
-
-    def end_of(ends: Callable[..., Interval | None], at: int) -> Callable[..., float | None]:
-        def end(first: Any, second: Any) -> float | None:
-            both = ends(first, second)
+    def functions(at: int) -> tuple[Callable[..., float | None], Callable[..., float | None]]:
+        def end(
+            values: Sequence[float] | None, clusters: Sequence[str] | None, is_share: bool
+        ) -> float | None:
+            both = answer(values, clusters, is_share)
             return None if both is None else both[at]
 
-        return end
+        def exact_end(k: int, n: int) -> float | None:
+            return exact_binomial(k, n)[at] if n else None
 
-    lists, counts = ("DOUBLE[]", "VARCHAR[]"), ("BIGINT", "BIGINT")
-    for name, ends, kinds in (("interval", answer, lists), ("exact", exact, counts)):
-        for at, side in enumerate(("low", "high")):
+        return end, exact_end
+
+    kinds = (("DOUBLE[]", "VARCHAR[]", "BOOLEAN"), ("BIGINT", "BIGINT"))
+    for at, side in enumerate(("low", "high")):
+        for name, end, parameters in zip(("interval", "exact"), functions(at), kinds, strict=True):
             connection.create_function(
-                f"{name}_{side}", end_of(ends, at), list(kinds), "DOUBLE", null_handling=SPECIAL
+                f"{name}_{side}", end, list(parameters), "DOUBLE", null_handling=SPECIAL
             )

@@ -337,6 +337,31 @@ def _selection(connection: "DuckDBPyConnection", mart: Mart) -> str:
     )
 
 
+def store_scales(connection: "DuckDBPyConnection", shares: Mapping[str, bool]) -> set[str]:
+    """Store which metrics are not shares, and return the runs whose intervals this changes.
+
+    Args:
+        shares: metric -> whether it is a share in [0, 1]. Other metrics stay as they are stored.
+    """
+    rows = connection.execute("select metric from _scales").fetchall()
+    stored = {metric for (metric,) in rows}
+    changed = sorted(name for name, is_share in shares.items() if is_share == (name in stored))
+    if not changed:
+        return set()
+    connection.execute(
+        "delete from _scales where metric in (select unnest(?::varchar[]))", [changed]
+    )
+    connection.execute(
+        "insert into _scales (metric) select unnest(?::varchar[])",
+        [[name for name in changed if not shares[name]]],
+    )
+    found = connection.execute(
+        "select distinct run_id from score_rows where metric in (select unnest(?::varchar[]))",
+        [changed],
+    )
+    return {run_id for (run_id,) in found.fetchall()}
+
+
 def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:
     """Create a temporary table of run ids."""
     connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")

@@ -141,7 +141,7 @@ def entity_consistency(densities: Sequence[float], counting: Counting) -> float 
     return float(beta.cdf(densities[last - 1], BETA, BETA)) if last else None
 
 
-@metric("entity_satisfaction", title="ES", judged=True)
+@metric("entity_satisfaction", title="ES", judged=True, ends=(-1.0, 1.0))
 def entity_satisfaction(densities: Sequence[float], counting: Counting) -> float | None:
     """Return the mean change of the density between replies, times the share of rises.
 
@@ -174,7 +174,7 @@ def semantic_consistency(probabilities: Sequence[float], counting: Counting) -> 
     return math.exp(sum(math.log(value) for value in probabilities[:last]) / last) if last else None
 
 
-@metric("semantic_satisfaction", title="SS")
+@metric("semantic_satisfaction", title="SS", ends=(-7.0, 7.0))
 def semantic_satisfaction(series: Sequence[float], counting: Counting) -> float | None:
     """Return the mean change of the semantic series between replies, times the share of rises.
 

@@ -47,7 +47,8 @@ class Metric(Generic[P, R]):
     ends: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest possible value.
 
-    Decisions between models use these bounds and refuse a value outside.
+    Decisions between models use these bounds and refuse a value outside. A metric with other bounds
+    than 0 and 1 is not a share, so its mean has no Wilson interval.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

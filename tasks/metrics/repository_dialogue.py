@@ -3,6 +3,7 @@
 Each metric is a pure function of one dialogue. The means over dialogues are the papers' figures.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -25,7 +26,7 @@ def resolved(fail_to_pass: bool, pass_to_pass: bool) -> float:
     return float(fail_to_pass and pass_to_pass)
 
 
-@metric("dialogue_turns", title="turns", better=None)
+@metric("dialogue_turns", title="turns", better=None, ends=(0.0, math.inf))
 def dialogue_turns(n_messages: int) -> float:
     """Return the number of messages from the agent to the user, without its final message.
 
@@ -37,7 +38,7 @@ def dialogue_turns(n_messages: int) -> float:
     return _count(n_messages)
 
 
-@metric("agent_steps", title="steps", better=None)
+@metric("agent_steps", title="steps", better=None, ends=(0.0, math.inf))
 def agent_steps(n_answers: int) -> float:
     """Return the number of the model's answers: tool calls, messages and unusable answers.
 
@@ -55,7 +56,7 @@ def _count(number: int) -> float:
     return float(number)
 
 
-@metric("information_seeking", title="asks", better=None, judged=True)
+@metric("information_seeking", title="asks", better=None, judged=True, ends=(0.0, math.inf))
 def information_seeking(labels: Iterable[bool]) -> float:
     """Return the number of the agent's messages that ask for information about the problem.
 

@@ -50,6 +50,14 @@ def test_distinct_problems_with_shares_of_zero_and_one_have_a_wilson_interval() 
     assert interval(values, [f"p{i}" for i in range(50)]) == wilson(23, 50)
 
 
+def test_counts_and_ratings_of_one_are_no_shares() -> None:
+    problems = [f"p{i}" for i in range(10)]
+    assert interval([1.0] * 10, problems, is_share=False) is None
+    values = [1.0] * 7 + [0.0] * 3
+    assert interval(values, problems, is_share=False) == cluster_bootstrap(values, problems)
+    assert interval(values, problems) == wilson(7, 10)
+
+
 def test_repeated_samples_of_a_problem_do_not_narrow_the_interval() -> None:
     """Ten copies of each problem's value say no more than one."""
     values = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]
@@ -136,8 +144,8 @@ def test_sql_sees_the_same_intervals_and_null_without_values() -> None:
         rows = connection.execute(
             """
             select
-                interval_low(list(v order by p) filter (where v is not null), list(p order by p) filter (where v is not null)),
-                interval_high(list(v order by p) filter (where v is not null), list(p order by p) filter (where v is not null))
+                interval_low(list(v order by p) filter (where v is not null), list(p order by p) filter (where v is not null), true),
+                interval_high(list(v order by p) filter (where v is not null), list(p order by p) filter (where v is not null), true)
             from (values (1, 'a', 1.0::double), (1, 'b', 0.0), (1, 'c', null), (2, 'a', null)) as t(g, p, v)
             group by g order by g
             """

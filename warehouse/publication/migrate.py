@@ -26,7 +26,7 @@ version."""
 DDL = (
     *(target for table in LOADED for target in targets(table)),
     *("agreement", "stopped_runs", "comparisons", "history"),
-    *("_loaded_parts", "_marts", "_warehouse_version"),
+    *("_loaded_parts", "_marts", "_scales", "_warehouse_version"),
     *("stable_mean", "is_fault", "label_of", "pooled", "results_of", "tokens_usd"),
     *(
         "run_roles",

@@ -18,7 +18,14 @@ from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
-from warehouse.marts import Mart, MartSource, collect_marts, plan_marts, refresh_marts
+from warehouse.marts import (
+    Mart,
+    MartSource,
+    collect_marts,
+    plan_marts,
+    refresh_marts,
+    store_scales,
+)
 from warehouse.publication import migrate
 from warehouse.publication.copying import (
     append_cut_off_blocks,
@@ -74,6 +81,7 @@ def publish(
     marts: Sequence[MartSource] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
     judged: Collection[str] = (),
+    shares: Mapping[str, bool] = MappingProxyType({}),
     rebuild: bool = False,
     lock_timeout_s: float = 600.0,
 ) -> PublishReport:
@@ -91,6 +99,7 @@ def publish(
         marts: SQL files and wide tables of the benchmarks, each after those that it reads.
         directions: metric -> which direction is better.
         judged: metrics that read judgements.
+        shares: metric -> whether it is a share in [0, 1]. A metric without an entry is one.
         rebuild: start from an empty file.
         lock_timeout_s: seconds to wait for another publication.
 
@@ -112,7 +121,9 @@ def publish(
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 selected = None if run_ids is None else frozenset(run_ids)
-                return _publish_locked(home, lake, selected, collected, rebuild, directions, judged)
+                return _publish_locked(
+                    home, lake, selected, collected, rebuild, directions, judged, shares
+                )
             except LakeMoved as error:
                 LOG.info(
                     "%s disappeared before it was read (attempt %d of %d)",
@@ -182,6 +193,7 @@ def _publish_locked(
     rebuild: bool,
     directions: Mapping[str, str],
     judged: Collection[str],
+    shares: Mapping[str, bool],
 ) -> PublishReport:
     started = time.monotonic()
     listing = list_lake(lake)
@@ -200,6 +212,9 @@ def _publish_locked(
         register_intervals(connection)
         connection.execute("begin")
         update = update_tables(connection, lake, listing, selected if continued else None)
+        rescaled = store_scales(connection, shares)
+        update.is_empty = update.is_empty and not rescaled
+        update.touched |= rescaled
         plan = plan_marts(connection, marts)
         if continued and update.is_empty and plan.complete:
             connection.execute("rollback")

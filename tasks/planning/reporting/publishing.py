@@ -48,6 +48,7 @@ def publish_to_warehouse(
             marts=benchmark_marts(),
             directions=metric_directions(),
             judged=judged_metrics(),
+            shares=metric_shares(),
             rebuild=rebuild,
         )
 
@@ -69,6 +70,11 @@ def metric_directions() -> dict[str, str]:
 def judged_metrics() -> frozenset[str]:
     """Return the metrics of all benchmarks that read judgements."""
     return frozenset(name for name in _all_metrics() if METRICS.load(name).judged)
+
+
+def metric_shares() -> dict[str, bool]:
+    """Map each metric of all benchmarks to whether it is a share in [0, 1]."""
+    return {name: METRICS.load(name).ends == (0.0, 1.0) for name in _all_metrics()}
 
 
 def _all_metrics() -> set[str]:

@@ -19,6 +19,7 @@ from tests.warehouse.small_run import IA
 from warehouse.comparison import pairs
 from warehouse.comparison.pairs import compare_scores
 from warehouse.connect import query
+from warehouse.intervals import wilson
 from warehouse.publication.publish import publish
 
 HIGHER = {IA: "higher"}
@@ -72,6 +73,19 @@ def test_a_checkpoint_is_compared_with_its_predecessor_and_the_baseline(home: Pa
     assert found[old.run_id, "baseline"]["event"] is None, (
         "two problems lost of 20 may be chance: 2 / 2^2"
     )
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_no_share_has_no_wilson_interval(home: Path) -> None:
+    run = checkpoint(home, "gold")
+    write(run, passing(20), 1)
+    intervals: list[tuple[float | None, float | None]] = []
+    for is_share in (True, False, True):
+        publish(home, shares={IA: is_share})
+        assert publish(home, shares={IA: is_share}).replaced is False
+        [row] = [row for row in rows(home, "results") if row["axis"] == "all"]
+        intervals.append((row["ci_low"], row["ci_high"]))
+    assert intervals == [wilson(20, 20), (None, None), wilson(20, 20)]
 
 
 @pytest.mark.slow

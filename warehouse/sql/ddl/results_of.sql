@@ -3,17 +3,25 @@ create macro results_of(placed_scores) as table
 with
 pools as (
     select
-        run_id,
-        "level",
-        axis,
-        position,
-        score.metric as metric,
-        max(score.metric_version) as metric_version,
-        pooled(score."value", score.problem_id, score.unscored_reason, true) as pool,
-        count(distinct score.problem_id) filter (where score."value" is not null) as n_problems,
-        count(distinct score.episode_id) as n_dialogs
-    from query_table(placed_scores)
-    group by run_id, "level", axis, position, score.metric
+        placed.run_id,
+        placed."level",
+        placed.axis,
+        placed.position,
+        placed.score.metric as metric,
+        max(placed.score.metric_version) as metric_version,
+        pooled(
+            placed.score."value",
+            placed.score.problem_id,
+            placed.score.unscored_reason,
+            true,
+            is_share := any_value(scales.metric is null)
+        ) as pool,
+        count(distinct placed.score.problem_id) filter (where placed.score."value" is not null) as n_problems,
+        count(distinct placed.score.episode_id) as n_dialogs
+    from query_table(placed_scores) as placed
+    left join _scales as scales
+        on placed.score.metric = scales.metric
+    group by placed.run_id, placed."level", placed.axis, placed.position, placed.score.metric
 )
 select
     pools.run_id,
