@@ -243,7 +243,9 @@ class Session:
         """
         if self._warehouse_process is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import WarehouseProcess, prepare_publication
+            from warehouse.publication.copying import drop_prepared
 
+            self._resources.callback(drop_prepared, self.home.path)
             self._warehouse_process = WarehouseProcess(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._warehouse_process.close)
             benchmarks = {plan.spec.benchmark: plan.benchmark for plan in self._plans}

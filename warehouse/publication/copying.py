@@ -152,6 +152,13 @@ def prepared_path(home: Path) -> Path:
     return source.with_name("-".join((f"{FILE_NAME}.next", *parts)))
 
 
+def drop_prepared(home: Path) -> None:
+    """Remove files made ahead for a first publication that did not happen."""
+    if not warehouse_path(home).exists():
+        for path in home.glob(f"{FILE_NAME}.next-*"):
+            path.unlink(missing_ok=True)
+
+
 _HEADER_BYTES = 3 * 4096
 _MARK = b"\nparley: under header %s, from byte %020d on: blocks of the publication before\n"
 _MARKED = re.compile(_MARK.replace(b"%s", rb"(\w{64})").replace(b"%020d", rb"(\d{20})"))

@@ -320,9 +320,11 @@ def _continue(home: Path) -> "DuckDBPyConnection | str":
     new, prepared = _next_path(home), prepared_path(home)
     if _write_ahead_log(home).exists():
         return "another program wrote to it"
-    if prepared.exists():
+    try:
         prepared.rename(new)
-    else:
+    except FileNotFoundError:
+        if not warehouse_path(home).exists():
+            return "another command removed the prepared file"
         copy_file(warehouse_path(home), new)
     drop_appended_blocks(new)
     try:
