@@ -200,6 +200,7 @@ def a_run_of(n: int, folder: Path) -> Path:
             **one,
             "episode_id": f"{at:032x}",
             "problem_id": f"problem/{at}",
+            "dialog_id": f"problem/{at}",
             "output_tokens": at,
             "stop_reason": ("a", "b")[at % 2],
         }

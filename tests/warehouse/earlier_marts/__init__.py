@@ -1,5 +1,5 @@
 """The SQL that made the wide tables before they became views over `results`: an oracle for their
-columns, rows and values.
+columns, rows and values. Since then, counts and ratings have no Wilson interval (`is_share`).
 """
 
 import shutil

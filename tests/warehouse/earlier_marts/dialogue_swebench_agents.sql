@@ -58,11 +58,11 @@ grouped as (
         if(grouping(difficulty) = 0, 'difficulty', 'all') as axis,
         count(distinct episode_id) as n_dialogues,
         pooled(value, problem_id, unscored_reason, metric = 'resolved') as resolved,
-        pooled(value, problem_id, unscored_reason, metric = 'dialogue_turns') as turns,
-        pooled(value, problem_id, unscored_reason, metric = 'agent_steps') as steps,
-        pooled(value, problem_id, unscored_reason, metric = 'information_seeking') as asks,
-        pooled(value, problem_id, unscored_reason, metric = 'naturalness') as naturalness,
-        pooled(value, problem_id, unscored_reason, metric = 'coherence') as coherence
+        pooled(value, problem_id, unscored_reason, metric = 'dialogue_turns', is_share := false) as turns,
+        pooled(value, problem_id, unscored_reason, metric = 'agent_steps', is_share := false) as steps,
+        pooled(value, problem_id, unscored_reason, metric = 'information_seeking', is_share := false) as asks,
+        pooled(value, problem_id, unscored_reason, metric = 'naturalness', is_share := false) as naturalness,
+        pooled(value, problem_id, unscored_reason, metric = 'coherence', is_share := false) as coherence
     from measured
     group by grouping sets ((run_id), (run_id, difficulty))
 )
