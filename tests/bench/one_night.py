@@ -16,7 +16,6 @@ from typing import Any
 import psutil
 
 from flows.night.reporting.progress import Board
-from tasks import execute
 
 
 class TimedBoard(Board):
@@ -92,6 +91,8 @@ def main() -> None:
     )
     asked = parser.parse_args()
     if asked.apart:
+        from tasks import execute  # at the top, each worker would import Prefect with this script
+
         execute.RunAhead.begin = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
     board = TimedBoard()
     board.marks.append(("start Python", asked.began, 0.0))
