@@ -153,10 +153,15 @@ def prepared_path(home: Path) -> Path:
 
 
 def drop_prepared(home: Path) -> None:
-    """Remove files made ahead for a first publication that did not happen."""
+    """Remove files made ahead for a first publication that did not happen.
+
+    A file that cannot be removed is left to the next publication: this is called while a command
+    ends, perhaps with an error that matters more.
+    """
     if not warehouse_path(home).exists():
         for path in home.glob(f"{FILE_NAME}.next-*"):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 _HEADER_BYTES = 3 * 4096
