@@ -179,11 +179,13 @@ class Board:
         """Show another stage of this thread's run during the block, and then this one again."""
         line = self._own_line()
         self.stage(line.title, stage)
-        yield
-        self.stage(line.title, line.stage, line.total, line.unit)
-        self.expect(line.total_turns)
-        self.price(line.prices)
-        self.show_state(line.read_state)
+        try:
+            yield
+        finally:
+            self.stage(line.title, line.stage, line.total, line.unit)
+            self.expect(line.total_turns)
+            self.price(line.prices)
+            self.show_state(line.read_state)
 
     @contextmanager
     def following(self, run_id: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from flows.night.reporting.progress import Board, LineBoard
+from schemas.errors import ModelUnavailable
 
 FEW = {
     "stage": "converse",
@@ -124,3 +125,6 @@ def test_a_stage_that_was_interrupted_is_shown_as_before() -> None:
         assert board.describe() == "live[f_c]  wait for devices"
     assert board.describe() == "live[f_c]  judge · 0/7 judgements · a batch"
     assert [row.stage for row in board.times("night")] == ["judge", "wait for devices"]
+    with pytest.raises(ModelUnavailable), board.interrupted("wait for devices"):
+        raise ModelUnavailable("no device came free")
+    assert board.describe() == "live[f_c]  judge · 0/7 judgements · a batch"
