@@ -40,7 +40,8 @@ def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript)
         return None
     stop_reason, why = refusal
     where = f"round {transcript.turn} of {transcript.problem.problem_id}"
-    return Stop(stop_reason, f"{model.identity.label} refused {where}: {why}", completion.n_calls)
+    unsent = answer_step(transcript, completion, StepKind.ARTIFACT)
+    return Stop(stop_reason, f"{model.identity.label} refused {where}: {why}", unsent)
 
 
 @dataclass(frozen=True)

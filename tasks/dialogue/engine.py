@@ -116,8 +116,8 @@ class Stop:
 
     reason: StopReason
     error: str | None = None
-    n_calls: int = 0
-    """Number of requests before the participant stopped."""
+    unsent: Step | None = None
+    """Answer that is no message, such as a refusal. Its requests and tokens count."""
 
 
 class Participant(Protocol):
@@ -218,7 +218,11 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
             failed_calls = fault.n_calls if isinstance(fault, ModelUnavailable) else 0
             return Ending(steps, StopReason.INFRA, str(fault), permanent, failed_calls)
         if isinstance(step, Stop):
-            return Ending(steps, step.reason, step.error, failed_calls=step.n_calls)
+            unsent = step.unsent and step.unsent.model_copy(update={"kind": StepKind.ARTIFACT})
+            if unsent is None or step.reason is StopReason.INFRA:  # The next attempt asks again.
+                n_calls = unsent.n_calls if unsent else 0
+                return Ending(steps, step.reason, step.error, failed_calls=n_calls)
+            return Ending((*steps, unsent), step.reason, step.error)
         keep(step)
         steps = (*steps, step)
         for who in visible:

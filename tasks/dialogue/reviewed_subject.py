@@ -15,7 +15,13 @@ from schemas.errors import ModelUnavailable, SandboxUnavailable, Unscorable
 from schemas.problem import TestSuite
 from schemas.verdict import ProgramVerdict
 from tasks.dialogue.agents.repository.labels import EMPTY, MALFORMED
-from tasks.dialogue.engine import Participant, Stop, Transcript, steps_since_message
+from tasks.dialogue.engine import (
+    Participant,
+    Stop,
+    Transcript,
+    last_message,
+    steps_since_message,
+)
 from tasks.dialogue.tools import ProgramRunner, WantedProgram
 from tasks.language.chat_model import spent, with_earlier_calls
 
@@ -48,9 +54,9 @@ class ReviewedSubject:
         try:
             reports = await asyncio.gather(*map(self._run, wanted))
         except SandboxUnavailable as fault:
-            return Stop(StopReason.INFRA, str(fault), answer.n_calls)
+            return Stop(StopReason.INFRA, str(fault), answer)
         except Unscorable as missing:
-            return Stop(StopReason.NOT_ASKED, str(missing), answer.n_calls)
+            return Stop(StopReason.NOT_ASKED, str(missing), answer)
         return answer.model_copy(update={"programs": tuple(reports)})
 
     async def _run(self, wanted: WantedProgram) -> ProgramVerdict:
@@ -194,11 +200,13 @@ class CodingSubject:
         current, n_answers = transcript, 0
         while True:
             answer = await self._answer(current, steps)
-            if isinstance(answer, Stop) and steps and answer.reason is StopReason.SUBJECT_ERROR:
-                # The model refused to correct its answer, so the answer counts as it is.
-                return _with_total_cost(steps, answer.n_calls)
             if isinstance(answer, Stop):
-                return replace(answer, n_calls=answer.n_calls + spent(steps).n_calls)
+                paid = [*steps, answer.unsent] if answer.unsent else steps
+                last = last_message(steps)
+                if last is not None and answer.reason is StopReason.SUBJECT_ERROR:
+                    # The model refused to correct its answer, so the answer counts as it is.
+                    return _with_total_cost(last, paid)
+                return replace(answer, unsent=_with_total_cost(paid[-1], paid) if paid else None)
             if answer.kind is not StepKind.MESSAGE and not steps:
                 return answer
             steps.append(answer)
@@ -208,7 +216,7 @@ class CodingSubject:
             n_answers += 1
             error = answer.program.compile_error if answer.program else None
             if error is None or transcript.turn == 1 or n_answers >= self.calls_per_round:
-                return _with_total_cost(steps)
+                return _with_total_cost(answer, steps)
             current = _with_request(
                 transcript, self.recompile(self.code_of(answer.content), error), n_answers
             )
@@ -226,7 +234,7 @@ class CodingSubject:
                 self.suite.kind, self.code_of(answer.content), self.suite.tests
             )
         except SandboxUnavailable as fault:
-            return Stop(StopReason.INFRA, str(fault), answer.n_calls)
+            return Stop(StopReason.INFRA, str(fault), answer)
         return answer.model_copy(update={"program": report})
 
 
@@ -240,12 +248,10 @@ def _with_request(transcript: Transcript, message: str, n_answers: int) -> Trans
     return replace(transcript, steps=(*before[:-1], request), seed=transcript.seed + n_answers)
 
 
-def _with_total_cost(steps: Sequence[Step], extra_calls: int = 0) -> Step:
-    """Return the last answer with the total cost of the round's calls, from the first answer on."""
+def _with_total_cost(answer: Step, steps: Sequence[Step]) -> Step:
+    """Return an answer with the total cost of the round's calls, from the first answer on."""
     cost = spent([step for step in steps if step.kind is not StepKind.OBSERVATION])
-    last = next(step for step in reversed(steps) if step.kind is StepKind.MESSAGE)
-    total = replace(cost, n_calls=cost.n_calls + extra_calls)
-    return last.model_copy(update=asdict(total))
+    return answer.model_copy(update=asdict(cost))
 
 
 PART, CANDIDATE, REVIEW = "part", "candidate", "review"

@@ -80,7 +80,8 @@ class Completion:
 
     `finish_reason` is the endpoint's own (`stop`, `length`, `content_filter`), or `context_length`
     if the endpoint rejected the conversation as too long. The content is then empty, which counts
-    as the model's failure, not as an infra fault.
+    as the model's failure, not as an infra fault. An answer that is an HTTP error has 0 tokens, as
+    nothing was generated.
     """
 
     content: str

@@ -9,7 +9,7 @@ from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price, tokens_usd
 from schemas.run import EmbedderIdentity, ModelIdentity
-from tasks.language.chat_model import REFUSED, ChatModel, ChatRequest, Completion, WrappedModel
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, WrappedModel
 from tasks.language.embedding import EndpointEmbedder
 from tasks.storage.ledger import Ledger, Sum, Totals, ledger_at
 
@@ -66,13 +66,8 @@ class BudgetMeter:
         return limit is not None and time.time() - self.began_at >= limit * 3600
 
     def charge(self, identity: ModelIdentity, request: ChatRequest, answer: Completion) -> None:
-        """Count an answer.
-
-        Recordings and controls cost nothing. An endpoint's refusal by an error has no tokens.
-        """
-        if answer.finish_reason in REFUSED and answer.input_tokens is None and not answer.content:
-            self.ledger.add(self.run_id, Sum(calls=answer.n_calls))
-        elif answer.n_calls:
+        """Count an answer. Recordings and controls cost nothing."""
+        if answer.n_calls:
             shown = sum(len(message.content) for message in request.messages)
             # vendors bill reasoning as output
             written = len(answer.content) + len(answer.reasoning)

@@ -177,6 +177,8 @@ async def _play(
             isinstance(fault, ImageFault) and fault.permanent,
         )
     is_fault = ending.stop_reason is StopReason.INFRA
+    if not is_fault:
+        calls.keep_answers()  # A refusal is in no stored step.
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Ended(job, ending, _episode(context, task, ending, started), programs.n_run)
 

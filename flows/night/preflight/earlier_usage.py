@@ -216,7 +216,8 @@ def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
             if (
                 row["rubric"] == rubric
                 and row["n_calls"]
-                and None not in (row["input_tokens"], row["output_tokens"])
+                and row["input_tokens"]  # 0 for a request that the endpoint rejected
+                and row["output_tokens"] is not None
             ):
                 usages[row["judgement_id"]] = (
                     row["judge"] == judge,

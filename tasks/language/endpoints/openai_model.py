@@ -142,6 +142,8 @@ class OpenAIModel:
             return Completion(
                 content="",
                 finish_reason=outcome.kind,
+                input_tokens=0,
+                output_tokens=0,
                 latency_s=elapsed_s,
                 n_calls=n_sent,
                 adapted=adapted,

@@ -70,7 +70,7 @@ def test_each_mood_ends_its_own_dialogue_as_it_must(
     first = rows(
         home,
         "SELECT content, reasoning, n_calls FROM steps WHERE role = 'assistant' AND turn = 1"
-        f" AND episode_id = '{episode['episode_id']}'",
+        f" AND kind = 'message' AND episode_id = '{episode['episode_id']}'",
     )
     if mood.outcome in ("refused", "too long"):
         assert first == [], "a refusal is no answer"
@@ -128,8 +128,8 @@ def test_a_refused_key_or_account_within_a_200_ends_at_once(
     assert advice in done.out + done.err
 
 
-def test_the_cost_of_refused_answers_is_unknown(standing_home: Path) -> None:
-    reply = Reply(content="", finish_reason="content_filter")
+def test_the_cost_of_refused_answers_without_counts_is_unknown(standing_home: Path) -> None:
+    reply = Reply(content="", finish_reason="content_filter", usage=False)
     with model_server(choose=lambda *_: reply) as server:
         command = run(server.base_url, "--seed", 6000, "--price", 1, 1)
         done = parley(standing_home, *command)
@@ -140,6 +140,30 @@ def test_the_cost_of_refused_answers_is_unknown(standing_home: Path) -> None:
             "SELECT usd, n_unknown_tokens FROM night_work ORDER BY night_id DESC LIMIT 1",
         )
     assert work == {"usd": None, "n_unknown_tokens": 1}
+
+
+def test_the_tokens_of_some_refused_answers_count(standing_home: Path) -> None:
+    """A filter that answers is paid, a rejection by an error is not: cost, table and mart agree."""
+    usage = ("usage", {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010})
+    filtered = Reply(content="", finish_reason="content_filter", body=(usage,))
+    rejected = Reply(status=400, code="content_filter", message="withheld by the content policy")
+
+    def refuse(body: dict[str, Any]) -> Reply | None:
+        if len(body["messages"]) == 1:
+            return None
+        return {8000: filtered, 8001: rejected}.get(body["seed"])
+
+    answer = Reply(content=ANSWER, body=(usage,))
+    with model_server(refuse=refuse, answer=lambda _: answer) as server:
+        command = run(server.base_url, "--seed", 8000, "--samples", 3, "--price", 1, 10)
+        done = parley(standing_home, *command)
+        assert done.code == 0, done.err
+        n_calls, n_paid = len(server.bodies), len(server.bodies) - 1
+    usd = f"round(usd * 1e6)::int AS usd FROM {{}} WHERE run_id LIKE '{done.out.split('(run ')[1][:12]}%'"
+    (work,) = rows(standing_home, f"SELECT model_calls, requests_paid, {usd.format('night_work')}")
+    assert work == {"model_calls": n_calls, "requests_paid": n_paid, "usd": 1100 * n_paid}
+    (cost,) = rows(standing_home, f"SELECT calls, n_unknown_tokens, {usd.format('costs')}")
+    assert cost == {"calls": n_calls, "n_unknown_tokens": 0, "usd": 1100 * n_paid}
 
 
 def test_dialogues_beyond_the_context_are_counted(standing_home: Path) -> None:

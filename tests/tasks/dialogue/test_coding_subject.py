@@ -114,12 +114,25 @@ def test_an_answer_stands_where_the_model_refuses_to_mend_it() -> None:
 def test_a_refusal_of_the_round_itself_ends_the_dialogue() -> None:
     stop = speak(SECOND, Lines([Completion("", "context_length", n_calls=1)]))
     assert isinstance(stop, Stop)
-    assert (stop.reason, stop.n_calls) == (StopReason.SUBJECT_ERROR, 1)
+    assert stop.unsent is not None
+    assert (stop.reason, stop.unsent.n_calls) == (StopReason.SUBJECT_ERROR, 1)
+
+
+def test_a_filter_s_refusal_within_the_round_costs_the_whole_round() -> None:
+    first = Completion("broken 2", "stop", input_tokens=7, output_tokens=3, n_calls=1)
+    second = Completion("", "content_filter", input_tokens=5, output_tokens=0, n_calls=2)
+    stop = speak(SECOND, Lines([first, second]))
+    assert isinstance(stop, Stop)
+    assert stop.unsent is not None
+    assert (stop.reason, stop.unsent.n_calls) == (StopReason.REFUSED, 3)
+    assert (stop.unsent.input_tokens, stop.unsent.output_tokens) == (12, 3)
 
 
 def test_a_sandbox_that_is_down_is_infra_and_what_was_paid_is_counted() -> None:
     stop = speak(SECOND, Lines([paid("right")]), Reports(is_down=True))
-    assert stop == Stop(StopReason.INFRA, "no sandbox", 1)
+    assert isinstance(stop, Stop)
+    assert stop.unsent is not None
+    assert (stop.reason, stop.error, stop.unsent.n_calls) == (StopReason.INFRA, "no sandbox", 1)
 
 
 def test_a_model_that_is_gone_within_the_round_is_infra_with_all_its_calls() -> None:

@@ -245,7 +245,7 @@ class RepositorySubject:
                 return await patch_step(self.workspace, transcript, CONTEXT, refused)
             room = room.with_fewer_observations(prompt)
         if refusal := refusal_of(answers[-1], self.model, transcript):
-            return replace(refusal, n_calls=sum(answer.n_calls for answer in answers))
+            return replace(refusal, unsent=_step(transcript, answers))
         step, labels = _step(transcript, answers), room.labels(before)
         if (why := malformed(answers[-1])) is not None:
             return step.model_copy(

@@ -87,10 +87,9 @@ def test_it_goes_on_from_any_step_without_asking_again(done: int) -> None:
 
 def test_a_refusal_to_reason_is_the_subject_s_failure() -> None:
     ending = play(Lines([paid("", "context_length")]), HistoryPolicy.ON_POLICY)
-    assert (ending.stop_reason, len(ending.steps), ending.failed_calls) == (
+    assert (ending.stop_reason, [step.n_calls for step in ending.steps]) == (
         StopReason.SUBJECT_ERROR,
-        1,
-        1,
+        [0, 1],
     )
 
 

@@ -195,7 +195,7 @@ class OutsideSubject:
         )
         answer = await self.model.complete(chat)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":
-            refused = Step(turn=transcript.turn, role=self.role, content="", n_calls=answer.n_calls)
+            refused = answer_step(transcript, answer, StepKind.ARTIFACT)
             return await patch_step(self.workspace, transcript, CONTEXT, refused)
         if refusal := refusal_of(answer, self.model, transcript):
             return refusal
