@@ -54,7 +54,8 @@ class CallPolicy:
     """Maximum wait in seconds before the second try. It doubles with each try (full jitter)."""
     max_backoff_s: float = 30.0
     max_retry_after_s: float = 120.0
-    """Maximum seconds of a Retry-After. A longer one is cut to this."""
+    """Maximum seconds of a Retry-After. A longer one is cut to this. If it exceeds the rest of
+    `retry_window_s`, the request fails at once."""
     check_served_model: bool = True
     """Reject answers by another model."""
     outage: OutagePolicy = field(default_factory=OutagePolicy)

@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from schemas.errors import ConfigError
 from schemas.run import EndpointProfile
 from tasks.language.access import CallPolicy
-from tasks.language.endpoints.pacing import AdaptiveLimit, OutageWatch
+from tasks.language.endpoints.pacing import LOG, AdaptiveLimit, OutageWatch
 from tasks.language.endpoints.request_parts import OPENAI_URL
 from tasks.language.endpoints.wire import json_bytes
 
@@ -37,6 +37,10 @@ A rejected key is reported sooner, while an answer may take minutes.
 """
 _ACCOUNT_REFUSED = (401, 402)
 """Statuses that reject the key or its account, and so every request."""
+_LONG_WAIT_S = 10.0
+"""Wait that an endpoint asks for, in seconds, from which on it is logged."""
+_LOGGED_AGAIN_S = 60.0
+"""Seconds after which a further wait is logged."""
 _LATE_REFUSALS = 3
 """Consecutive rejections after which a key that worked before counts as rejected.
 
@@ -80,6 +84,8 @@ class EndpointPool:
         default_factory=dict[tuple[str, EndpointProfile], EndpointProfile]
     )
     """Current profile by (model, first profile), as learned from the endpoint's rejections."""
+    retry_window_s: float = 0.0
+    """Maximum seconds of one request, for messages."""
     query: str = ""
     """`?name=value`, appended to the path of each request."""
     users: int = 0
@@ -92,6 +98,8 @@ class EndpointPool:
     _has_answered: bool = False
     _n_refusals: int = 0
     """Number of rejections of the key since the last answer."""
+    _logged_until_s: float = 0.0
+    """End of the wait that was last logged, as the event loop's time."""
 
     def __repr__(self) -> str:
         return f"EndpointPool({self.url}, users={self.users})"
@@ -139,7 +147,20 @@ class EndpointPool:
             self._n_refusals += 1
             if not self._has_answered or self._n_refusals >= _LATE_REFUSALS:
                 self.refusal = fault
+        elif fault.retry_after_s:
+            self._log_wait(fault.retry_after_s, fault.text)
         self.abandoned()
+
+    def _log_wait(self, asked_s: float, text: str) -> None:
+        """Log a long wait that the endpoint asks for, once for all requests that wait."""
+        now_s = asyncio.get_running_loop().time()
+        if asked_s >= _LONG_WAIT_S and now_s >= self._logged_until_s:
+            self._logged_until_s = now_s + min(asked_s, _LOGGED_AGAIN_S)
+            LOG.warning(
+                "Endpoint %s asks to wait %.0f s (%s). Requests wait up to %g s. Then they fail,"
+                " and their episodes stay pending",
+                self.url, asked_s, text, self.retry_window_s,
+            )  # fmt: skip
 
     def count(
         self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None
@@ -227,6 +248,7 @@ def join_pool(
         pool = EndpointPool(
             session, url.rstrip("/"), limit, watch, account, concurrency, query=behind
         )
+        pool.retry_window_s = policy.retry_window_s
         pool.has_key = key is not None or bool(headers)
         pools[name] = pool
         _agree(account, pools)

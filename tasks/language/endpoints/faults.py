@@ -259,6 +259,19 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
     return max(0.0, (aware - (now or datetime.now(UTC))).total_seconds())
 
 
+def limit_wait(fault: Fault, left_s: float) -> Fault:
+    """Return the fault, with an endless wait if the endpoint asks to wait longer than `left_s`."""
+    if not fault.retry_after_s or fault.retry_after_s <= left_s:
+        return fault
+    return replace(
+        fault,
+        text=f"{fault.text}. It asks to wait {fault.retry_after_s:.0f} s, more than the"
+        f" {max(0.0, left_s):.0f} s left for the request",
+        retry_after_s=math.inf,
+        remedy="Run again after that time",
+    )
+
+
 def without_answer(error: BaseException, limit_s: float, shown: Callable[[str], str]) -> Fault:
     """Return the fault of a request without a complete response.
 

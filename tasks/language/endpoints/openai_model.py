@@ -5,6 +5,7 @@ call (decision 0010). Retries, time limits and concurrency are Parley's.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +26,7 @@ from tasks.language.endpoints.answers import (
     thought_of,
 )
 from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
-from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
+from tasks.language.endpoints.faults import Fault, limit_wait, read_fault, shortened, without_answer
 from tasks.language.endpoints.named_profiles import adapt
 from tasks.language.endpoints.pacing import OutageWatch
 from tasks.language.endpoints.request_parts import (
@@ -204,10 +205,8 @@ class OpenAIModel:
                 raise self.unavailable(pool.refusal, tries, n_sent)
             if pool.watch.is_down:
                 waited_s = await self._wait_out_outage(pool.watch, tries, n_sent, own_fault)
-                started_s, last_try = (
-                    started_s and started_s + waited_s,
-                    tries + self._policy.max_tries,
-                )
+                started_s = started_s and started_s + waited_s
+                last_try = tries + self._policy.max_tries
             is_under_way = False
             try:
                 ticket = await pool.limit.acquire(again=tries > 0)
@@ -251,6 +250,7 @@ class OpenAIModel:
                 continue
             if pool.watch.is_down:
                 continue
+            outcome = limit_wait(outcome, self._policy.retry_window_s - elapsed_s)
             wait_s = self._wait_s(outcome, tries)
             has_tried_enough = tries >= last_try and not pool.watch.is_suspect
             if (
@@ -368,11 +368,10 @@ class OpenAIModel:
         )
 
     def _wait_s(self, fault: Fault, tries: int) -> float:
-        policy = self._policy
-        if fault.retry_after_s is not None:
-            return min(fault.retry_after_s, policy.max_retry_after_s) + random.uniform(
-                0, policy.backoff_s
-            )
+        policy, asked_s = self._policy, fault.retry_after_s
+        if asked_s is not None:
+            wait_s = asked_s if math.isinf(asked_s) else min(asked_s, policy.max_retry_after_s)
+            return wait_s + random.uniform(0, policy.backoff_s)
         return random.uniform(0, min(policy.max_backoff_s, policy.backoff_s * 2 ** (tries - 1)))
 
     def unavailable(self, fault: Fault, tries: int, n_sent: int | None = None) -> ModelUnavailable:

@@ -79,11 +79,21 @@ def test_retry_after_is_honoured(as_date: bool) -> None:
     assert ended < begun + timedelta(seconds=30)
 
 
-def test_a_very_long_retry_after_is_cut() -> None:
-    with model_server([Reply(status=429, headers=(("Retry-After", "86400"),))]) as server:
+def test_a_long_retry_after_is_cut_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with model_server([Reply(status=429, headers=(("Retry-After", "250"),))] * 2) as server:
         started_s = time.monotonic()
         complete(server, policy=replace(QUICK, max_retry_after_s=0.1))
     assert time.monotonic() - started_s < 60
+    (record,) = caplog.records
+    assert "asks to wait 250 s (HTTP 429: scripted error" in record.getMessage()
+    assert "Requests wait up to 900 s. Then they fail" in record.getMessage()
+
+
+def test_a_retry_after_beyond_the_window_ends_the_request_at_once() -> None:
+    error, n_requests = refused([Reply(status=429, headers=(("Retry-After", "86400"),))] * 4)
+    assert (n_requests, error.permanent) == (1, False)
+    assert "It asks to wait 86400 s, more than the 900 s" in str(error)
+    assert "left for the request. Run again after that time" in str(error)
 
 
 def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
