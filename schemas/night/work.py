@@ -116,9 +116,9 @@ class RunWork(Frozen):
     judgements_reused: int = Field(default=0, ge=0)
     """Number of judgements that were already stored for the same prompt and judge."""
     texts_embedded: int = Field(default=0, ge=0)
-    """Number of texts sent to the embedder."""
+    """Not counted: 0 in all rows. The view `night_work` leaves it out."""
     embeddings_reused: int = Field(default=0, ge=0)
-    """Number of texts whose vector was already stored."""
+    """Not counted: 0 in all rows. The view `night_work` leaves it out."""
     compared_with: str | None = None
     """Run that `why` compares with: this run's earlier state, or the latest run of this model and
     setting; None for the first run."""

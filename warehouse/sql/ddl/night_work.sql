@@ -30,8 +30,6 @@ select
     work.programs_reused,
     work.judgements_asked,
     work.judgements_reused,
-    work.texts_embedded,
-    work.embeddings_reused,
     work.compared_with,
     work.why
 from works
