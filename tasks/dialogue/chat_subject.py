@@ -44,6 +44,13 @@ def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript)
     return Stop(stop_reason, f"{model.identity.label} refused {where}: {why}", unsent)
 
 
+MOST_WITHOUT_TOOLS = 3
+"""Answers with tool calls in one round after which a dialogue without tools ends.
+
+After each of them, the model is told that there are no tools.
+"""
+
+
 @dataclass(frozen=True)
 class ChatSubject:
     """Subject whose messages are answers of a chat model.
@@ -88,6 +95,11 @@ class ChatSubject:
             AnswerMissing: A recording does not have this answer.
             ValueError: The transcript lacks a message that the history policy shows.
         """
+        n_calling = sum(step.kind is StepKind.TOOL_CALL for step in transcript.turn_steps)
+        if not self.tools and n_calling >= MOST_WITHOUT_TOOLS:
+            where = f"round {transcript.turn} of {transcript.problem.problem_id}"
+            error = f"{self.model.identity.label} called tools in {n_calling} answers of {where}"
+            return Stop(StopReason.SUBJECT_ERROR, f"{error}, but the setting has no tools")
         completion = await self.model.complete(
             transcript.request(
                 messages, self.sampling, tools=tuple(tool.spec for tool in self.tools)
@@ -270,6 +282,13 @@ def answer_step(
         reasoning_tokens=answer.reasoning_tokens,
         adapted=answer.adapted,
     )
+
+
+def without_calls(step: Step | Stop, kind: StepKind) -> Step | Stop:
+    """Return the answer to a request that offered no tools, as its text alone."""
+    if isinstance(step, Stop):
+        return step
+    return step.model_copy(update={"kind": kind, "calls": ()})
 
 
 def _with_unique_ids(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

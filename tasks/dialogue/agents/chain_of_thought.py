@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSubject
-from tasks.dialogue.chat_subject import ChatSubject, messages_of
+from tasks.dialogue.chat_subject import ChatSubject, messages_of, without_calls
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.language.chat_model import Message
 from tasks.language.prompt import PromptTexts
@@ -29,6 +29,7 @@ class ThinkingSubject:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the reasoning, or the answer if the turn has its reasoning already.
 
+        No tools are offered, so calls are dropped, and the text counts as the answer.
         Raises the errors of `ChatSubject.answer`.
         """
         *before, last = messages_of(transcript, self.chat.history)
@@ -37,12 +38,14 @@ class ThinkingSubject:
             (step for step in transcript.turn_steps if step.kind is StepKind.ARTIFACT), None
         )
         if reasoning is None:
-            return await self.chat.answer(transcript, (*before, prompt), StepKind.ARTIFACT)
+            step = await self.chat.answer(transcript, (*before, prompt), StepKind.ARTIFACT)
+            return without_calls(step, StepKind.ARTIFACT)
         follow_up = (
             Message(Role.ASSISTANT, reasoning.content or "-"),
             Message(Role.USER, PROMPTS["answer"]),
         )
-        return await self.chat.answer(transcript, (*before, prompt, *follow_up))
+        step = await self.chat.answer(transcript, (*before, prompt, *follow_up))
+        return without_calls(step, StepKind.MESSAGE)
 
 
 @asynccontextmanager

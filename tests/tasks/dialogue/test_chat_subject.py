@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import Step, StopReason
+from schemas.episode import Step, StopReason, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, ScriptedUser, messages_of
-from tasks.dialogue.engine import Stop, Transcript
+from tasks.dialogue.engine import Cast, Stop, Transcript, play_dialogue
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
@@ -148,6 +148,16 @@ def test_a_conversation_longer_than_the_context_ends_the_dialogue_as_the_subject
     assert isinstance(stop, Stop)
     assert stop.reason is StopReason.SUBJECT_ERROR
     assert "control:once refused round 1 of p/1" in (stop.error or "")
+
+
+def test_a_model_that_only_calls_tools_is_asked_three_times() -> None:
+    calls = (ToolCall(call_id="c", name="run", arguments="{}"),)
+    model = Once(Completion("", "tool_calls", calls=calls))
+    cast = Cast(ChatSubject(model, Sampling()), ScriptedUser(("q1",)), max_turns=9)
+    opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
+    ending = asyncio.run(play_dialogue(opening, cast, lambda _: None))
+    assert (len(model.asked), ending.stop_reason) == (3, StopReason.SUBJECT_ERROR)
+    assert "called tools in 3 answers of round 1 of p/1" in (ending.error or "")
 
 
 def test_the_scripted_user_stops_after_its_last_text() -> None:

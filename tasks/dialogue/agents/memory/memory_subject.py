@@ -23,7 +23,7 @@ from tasks.dialogue.agents.memory.contract import (
     units_of,
 )
 from tasks.dialogue.agents.memory.shared_talk import SharedTalk, mark_shared
-from tasks.dialogue.chat_subject import ChatSubject, messages_of
+from tasks.dialogue.chat_subject import ChatSubject, messages_of, without_calls
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.tools import observe
 from tasks.language.chat_model import Message
@@ -105,8 +105,8 @@ class MemorySubject:
                     opening, (Message(Role.USER, request.prompt),), StepKind.ARTIFACT
                 )
                 labels = ((PURPOSE, request.purpose), *self._shared.labels(request, transcript))
-                # No tools were offered, so calls are dropped and the text counts as the answer.
-                changes = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
+                step = without_calls(step, StepKind.ARTIFACT)
+                changes = {"labels": labels}
                 return step.model_copy(update=changes) if isinstance(step, Step) else step
         return await self._chat.answer(transcript, self._shown(transcript))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from schemas.dialog import HistoryPolicy, Role
-from schemas.episode import Step, StopReason
+from schemas.episode import Step, StopReason, ToolCall
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import AgentIdentity, Sampling
 from tasks.dialogue.agents.chain_of_thought import PROMPTS
@@ -91,6 +91,15 @@ def test_a_refusal_to_reason_is_the_subject_s_failure() -> None:
         StopReason.SUBJECT_ERROR,
         [0, 1],
     )
+
+
+def test_calls_of_tools_that_nobody_offered_are_dropped() -> None:
+    said = [
+        replace(answer, calls=(ToolCall(call_id="c", name="run", arguments="{}"),))
+        for answer in SAID
+    ]
+    whole = play(Lines(said), HistoryPolicy.ON_POLICY)
+    assert whole == play(Lines(SAID), HistoryPolicy.ON_POLICY)
 
 
 def test_answers_that_are_programs_may_come_from_an_agent() -> None:
