@@ -167,8 +167,6 @@ def mark_shared(thinking: Thinking[None]) -> Generator[Ask | Embed, Any, None]:
 class MemorySubject:
     """Subject that sends its memory's requests one by one, and then the request for the message."""
 
-    role = Role.ASSISTANT
-
     def __init__(
         self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, shared: SharedTalk
     ) -> None:
