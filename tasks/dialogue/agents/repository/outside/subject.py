@@ -66,7 +66,6 @@ class OutsideSubject:
     release: str
     """Required version of the agent's package."""
     most_steps: int
-    role: Role = Role.ASSISTANT
     n_answers: int = 0
     """Number of the model's answers that the process has received."""
     n_results: int = 0
@@ -180,7 +179,7 @@ class OutsideSubject:
         replies = transcript.texts(Role.USER)
         if self.n_replies + 1 == len(replies):
             labels = ((SENT_BY_TOOL, tool),)
-            step = Step(turn=transcript.turn, role=self.role, content=text, labels=labels)
+            step = Step(turn=transcript.turn, role=Role.ASSISTANT, content=text, labels=labels)
             return _own_result(request, transcript) or step
         self.n_replies += 1
         reply = replies[self.n_replies]
@@ -208,7 +207,9 @@ class OutsideSubject:
         words = ""
         if answers and reason == FINISHED:
             words = "\n\n".join(_messages(answers[-1].calls)) or answers[-1].content
-        return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
+        return Step(
+            turn=transcript.turn, role=Role.ASSISTANT, content=words, labels=((ENDED, reason),)
+        )
 
 
 def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
