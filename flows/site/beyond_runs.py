@@ -19,6 +19,7 @@ from flows.text.work import work_lines
 from schemas.dialog import Role
 from schemas.episode import StepKind
 from schemas.errors import UsageError
+from schemas.grouping import grouped
 from schemas.lake.records import NightRecord
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -126,9 +127,7 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
         lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True
     )
     published = {run["run_id"]: run for run in rows.runs()}
-    events: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows.events():
-        events[row["night_id"]].append(row)
+    events = grouped((row["night_id"], row) for row in rows.events())
     for night in nights:
         seconds = seconds_of(lake, night.night_id)
         works = [
