@@ -116,7 +116,7 @@ def _keys(member: RunEpisode) -> dict[str, str]:
 
 
 def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
-    """Yield the facts about an episode, then the early decisions of its run.
+    """Yield the facts about an episode, its run's status unless finished, and early decisions.
 
     An unfinished run has no record.
     """
@@ -132,6 +132,8 @@ def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
         f" {episode.started_at}"
     )
     if record is not None:
+        if record.status != "finished":
+            yield f"run {record.run_id[:12]}: {record.status}: {record.withheld_reason}"
         for row in lake.read("decisions", Decision, **_keys(member)):
             yield decision_line({**row.model_dump(), "setting": record.setting})
 
