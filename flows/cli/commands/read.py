@@ -48,7 +48,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Print one episode: prompts, answers, verdicts, test output.
+    """Print one episode: prompts, answers, verdicts and ratings.
 
     Steps are numbered, and rejected drafts are marked.
     """
