@@ -271,19 +271,12 @@ def _episodes(home: Home, run: str | None) -> Rows:
         keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
     rows = lake.read("run_episodes", RunEpisode, **keys)
     keys.pop("run_id", None)  # another run may have played an episode
-    parts, ids = lake.parts("episodes", **keys), ["episode_id", "dialog_id"]
-    episodes = lake.read_arrow("episodes", parts, ids)
+    ids = ["episode_id", "dialog_id"]
+    episodes = lake.read_arrow("episodes", lake.parts("episodes", **keys), ids)
     dialogs = dict(zip(*(episodes[name].to_pylist() for name in ids), strict=True))
     return columns, [
-        (
-            m.episode_id,
-            m.problem_id,
-            dialogs.get(m.episode_id),
-            m.sample,
-            settings.get(m.run_id),
-            m.model,
-            m.run_id,
-        )
+        (m.episode_id, m.problem_id, dialogs.get(m.episode_id), m.sample)
+        + (settings.get(m.run_id), m.model, m.run_id)
         for m in rows
     ]
 

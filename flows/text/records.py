@@ -84,13 +84,13 @@ def fitted_widths(
         cells: texts by row. The first cell of a row is a name, which is folded last.
         numeric: for each column, whether it holds numbers, which are never folded.
         room: characters of a line.
-        breaks_words: also fold within words: long words, and ordinary ones if nothing else helps.
+        breaks_words: also fold within words of at most 80 characters, long ones first.
     """
     words = [max(map(len, head.split()), default=1) for head in heads]
     longest = [max((len(line[at]) for line in cells), default=1) for at in range(len(heads))]
     for names_stay_whole, ordinary, shortest in _SHORTEST:
         whole = [is_number or (names_stay_whole and not at) for at, is_number in enumerate(numeric)]
-        most = ordinary if breaks_words else max(longest, default=0)
+        most = ordinary if breaks_words else WIDTH
         unbroken = [_longest_word([line[at] for line in cells], most) for at in range(len(heads))]
         least = [
             max(words[at], n if whole[at] else max(unbroken[at], min(n, shortest)))

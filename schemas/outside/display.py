@@ -88,7 +88,7 @@ def in_three_lines(text: str) -> str:
     head, mark, rest = line.rpartition(LAST_FAULT)
     if not mark:
         return line[: room - len(_CUT)] + _CUT
-    cause = f" {mark}{rest}"[: room * 2 // 3]
+    cause = plain_line(f" {mark}{rest}", room * 2 // 3)
     return head[: room - len(_CUT) - len(cause)].rstrip() + _CUT + cause
 
 

@@ -133,6 +133,8 @@ def list_things(
 
     if name is not None and kind != "benchmarks":
         raise UsageError(f"`parley list {kind}` takes no name. Remove {name!r}")
+    if run is not None and kind != "episodes":
+        raise UsageError(f"`parley list {kind}` takes no run. Remove --run {run!r}")
     columns, rows = listing(find_home(), kind, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))

@@ -95,6 +95,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ),
         ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
         ((*GOLD, "--top-p", "0"), 2, ["top_p = 0.0"]),
+        (("list", "runs", "--run", "abc"), 2, ["`parley list runs` takes no run", "Remove --run"]),
         (("bogus",), 2, ["bogus"]),
         (("run",), 2, ["BENCHMARK"]),
     ],
