@@ -274,10 +274,10 @@ def _episodes(home: Home, run: str | None) -> Rows:
     ids = ["episode_id", "dialog_id"]
     episodes = lake.read_arrow("episodes", lake.parts("episodes", **keys), ids)
     dialogs = dict(zip(*(episodes[name].to_pylist() for name in ids), strict=True))
+    found = ((m, dialogs.get(m.episode_id), settings.get(m.run_id)) for m in rows)
     return columns, [
-        (m.episode_id, m.problem_id, dialogs.get(m.episode_id), m.sample)
-        + (settings.get(m.run_id), m.model, m.run_id)
-        for m in rows
+        (m.episode_id, m.problem_id, dialog, m.sample, setting, m.model, m.run_id)
+        for m, dialog, setting in found
     ]
 
 
