@@ -176,13 +176,13 @@ def print_rows(
         console = Console(width=max(width, room))
     elif width > console.width:
         fitted = fitted_widths(heads, cells, numeric, console.width - 1)
-        is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
-        if is_tall and any(len(cell) > _LONG for line in cells for cell in line):
+        has_long = any(len(cell) > _LONG for line in cells for cell in line)
+        if fitted is None or (has_long and most_lines(cells, fitted) > _MOST_LINES):
             _print_text(
                 "\n".join(_record_lines(title, columns, cells)), console.height if pager else None
             )
             return
-        widths = fitted or widths
+        widths = fitted
     table = Table(
         title=Text(title, style="table.title") if title else None,
         box=box.SIMPLE_HEAD,

@@ -141,3 +141,13 @@ def test_ordinary_words_stay_whole_where_they_fit(capsys: pytest.CaptureFixture[
     print_rows("", columns, [("n" * 20, *texts, f"{LONG} {'options=' * 9}")])
     shown = " ".join(lines(capsys)).split()
     assert {word for text in texts for word in text.split()} <= {*shown}
+
+
+def test_a_terminal_too_narrow_for_a_table_has_a_block_for_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "50")
+    heads = [f"number{at}" for at in range(9)]
+    print_rows("", heads, [list(range(9))])
+    assert lines(capsys)[1:] == [f"{head}  {at}" for at, head in enumerate(heads)]
