@@ -70,7 +70,8 @@ class Line:
         """Return the stage in one line."""
         parts = [f"{self.title}  {self.stage}"]
         if self.total:
-            parts.append(f"{self.episodes}/{self.total} {self.unit}")
+            # A worker's late report can arrive after `done`, which counts all episodes.
+            parts.append(f"{min(self.episodes, self.total)}/{self.total} {self.unit}")
         if self.faults:
             parts.append(f"{self.faults} ended by faults (retried)")
         if self.turns:
