@@ -87,7 +87,7 @@ def preflight(plan: RunPlan) -> None:
 
 
 def check_machine(plan: RunPlan) -> None:
-    """Check the agent, sandbox and packages that pending episodes need, but no endpoint.
+    """Check the agent, sandbox, packages and certificates that a run needs, but no endpoint.
 
     Print a warning for each missing toolchain of pending tasks, whose verdicts would be unscored.
 
@@ -107,6 +107,10 @@ def check_machine(plan: RunPlan) -> None:
                 f" sends work to other machines. Unset {ADDRESS_VARIABLE}, or serve the model"
                 " yourself and give its address: openai:MODEL@BASE_URL"
             )
+    for ca_file in {model.access.endpoint.ca_file for model in plan.models} - {None}:
+        from tasks.language.endpoints.endpoint_pool import trusted_by
+
+        trusted_by(ca_file)
     pending = plan.pending()
     if pending:
         _check_agent(plan)
