@@ -89,7 +89,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         (
             (*SAMPLE, "--model", "openai:m@https://h/v1", "--ca-file", "no.pem", "--dry-run"),
             2,
-            ["--ca-file no.pem: No such file", "Give a PEM file"],
+            ["--ca-file ", "/no.pem: No such file", "Give a PEM file"],
         ),
         ((*GOLD, "--judge-price", "1", "2"), 2, ["--judge-price", "names no judge"]),
         ((*GOLD, "--embedder-revision", "a"), 2, ["--embedder-revision", "names no embedder"]),
