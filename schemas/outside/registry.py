@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Generic, TypeVar
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
 
 from schemas.errors import UnknownName
 
@@ -72,8 +72,8 @@ def _entry_points(group: str) -> dict[str, EntryPoint]:
 
 
 @lru_cache(maxsize=8)
-def _all_entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of all groups.
+def _all_entry_points(path: tuple[str, ...]) -> Any:
+    """Return the entry points of all groups. The type differs between Python 3.11 and 3.12.
 
     Listing takes ten milliseconds, so it is done once for each state of `sys.path`.
     """
