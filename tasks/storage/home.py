@@ -181,14 +181,12 @@ class Home:
         lock = FileLock(self._lock_file(f"run-{run_id}"))
         while True:
             try:
-                lock.acquire(timeout=_LOOK_EVERY_S)
+                held = lock.acquire(timeout=_LOOK_EVERY_S)
                 break
             except Timeout:
                 wait()
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def build_lock(self, build_id: str) -> AbstractContextManager[None]:
         """Lock a build as `run_lock` locks a run."""
@@ -227,15 +225,12 @@ class Home:
         """
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self._lock_file(name))
         try:
-            lock.acquire(timeout=0)
+            held = FileLock(self._lock_file(name)).acquire(timeout=0)
         except Timeout:
             raise UsageError(message) from None
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
 
 def find_home(

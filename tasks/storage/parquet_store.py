@@ -28,7 +28,7 @@ from schemas.errors import SchemaMismatch
 from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import TABLES
 from tasks.storage.home import naming_full_disk
-from warehouse.lake import open_parquet
+from warehouse.lake import flush, open_parquet
 from warehouse.object_path import ObjectPath
 
 M = TypeVar("M", bound=BaseModel)
@@ -143,10 +143,10 @@ class Lake:
             try:
                 write(temporary)
                 if self.fsync:
-                    _flush(temporary)
+                    flush(temporary)
                 os.replace(temporary, target)
                 if self.fsync:
-                    _flush(folder)
+                    flush(folder)
             finally:
                 temporary.unlink(missing_ok=True)
             return target
@@ -233,14 +233,6 @@ class Lake:
             return
         for path in self.folder(table, **keys).rglob(f"{_TEMPORARY}*"):
             path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
