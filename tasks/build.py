@@ -18,7 +18,7 @@ from tasks.driver.signals import heed_signals
 from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
-from tasks.language.embedding import open_embedder
+from tasks.language.embedding import EndpointEmbedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.participants.models import access_in_worker
@@ -62,7 +62,7 @@ def construct(
     book = open_build_book(plan, calls) if plan.construction.runs_programs else None
     vectors = None
     if plan.spec.embedder is not None:
-        access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
+        access = EndpointEmbedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
         vectors = Vectors(
             Lake(plan.home.lake), MeteredEmbedder(access, budget_meter) if budget_meter else access
         )

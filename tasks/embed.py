@@ -11,7 +11,7 @@ from schemas.errors import BudgetSpent, ParleyError
 from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.language.access import ModelAccess
-from tasks.language.embedding import open_embedder
+from tasks.language.embedding import EndpointEmbedder
 from tasks.planning.plan import RunPlan
 from tasks.stage import Ahead
 from tasks.storage.ledger import SendLog
@@ -32,7 +32,7 @@ async def opened_vectors(
     """Open the store of the run's vectors for the block."""
     assert plan.spec.embedder is not None
     sends = SendLog(plan.home.sends(plan.run_id))
-    embedder = open_embedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
+    embedder = EndpointEmbedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
     vectors = Vectors(
         plan.lake, MeteredEmbedder(embedder, budget_meter) if budget_meter else embedder
     )

@@ -235,8 +235,15 @@ def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
     """Yield the turns in order, each with its steps and the results of its answer.
 
     Results of turns without a message, such as those of the whole dialogue, come last, without
-    steps.
+    steps. A dialogue of one turn may have scores of another number, since it replays a later turn
+    of a logged dialogue. They stand beside its answer.
     """
+    replayed = {score["turn"] for score in parts["scores"]} - {0, None}
+    if len(replayed) == 1 and len(own := {step["turn"] for step in parts["steps"]} - {0}) == 1:
+        parts = {
+            **parts,
+            "scores": [{**s, "turn": s["turn"] and min(own)} for s in parts["scores"]],
+        }
     before: str | None = None
     with_steps: set[Any] = set()
     for turn, steps in groupby(parts["steps"], key=lambda step: step["turn"]):

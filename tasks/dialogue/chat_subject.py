@@ -53,7 +53,6 @@ class ChatSubject:
     model: ChatModel
     sampling: Sampling
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
-    role: Role = Role.ASSISTANT
     tools: tuple[Tool, ...] = ()
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
@@ -202,13 +201,12 @@ class ScriptedUser:
     """User who says `texts[n - 1]` in round n and ends the dialogue after the last text."""
 
     texts: tuple[str, ...]
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the text of round `transcript.turn`, or the end as finished."""
         if transcript.turn > len(self.texts):
             return Stop(StopReason.FINISHED)
-        return Step(turn=transcript.turn, role=self.role, content=self.texts[transcript.turn - 1])
+        return Step(turn=transcript.turn, role=Role.USER, content=self.texts[transcript.turn - 1])
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,6 @@ class PartlyScripted:
 
     participant: Participant
     answers: Mapping[int, str]
-    role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the scripted answer of round `transcript.turn`, or the other participant's step.
@@ -230,7 +227,7 @@ class PartlyScripted:
         text = self.answers.get(transcript.turn)
         if text is None:
             return await self.participant.speak(transcript)
-        return Step(turn=transcript.turn, role=self.role, content=text, labels=(SCRIPTED,))
+        return Step(turn=transcript.turn, role=Role.ASSISTANT, content=text, labels=(SCRIPTED,))
 
 
 def partly_scripted(participant: Participant, dialog: Dialog) -> Participant:

@@ -123,11 +123,6 @@ class Stop:
 class Participant(Protocol):
     """One participant of a dialogue."""
 
-    @property
-    def role(self) -> Role:
-        """Return the role of the participant's messages."""
-        ...
-
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the next step in round `transcript.turn`, or the end of the dialogue.
 
@@ -143,16 +138,16 @@ class Participant(Protocol):
         ...
 
 
-def stop_at_step_limit(transcript: Transcript, participant: Participant) -> Step | Stop:
-    """Return the end of the dialogue at the step limit.
+def _stop_at_step_limit(transcript: Transcript, role: Role) -> Stop:
+    """Return the end of the dialogue at the step limit of a role.
 
     If the subject reached the limit, it has failed. If the counterpart did, the episode ends as
     infra and stays pending.
     """
     n_steps = len(transcript.turn_steps)
     where = f"round {transcript.turn} of {transcript.problem.problem_id}"
-    error = f"the {participant.role} took {n_steps} steps in {where} without a message"
-    reason = StopReason.SUBJECT_ERROR if participant.role is Role.ASSISTANT else StopReason.INFRA
+    error = f"the {role} took {n_steps} steps in {where} without a message"
+    reason = StopReason.SUBJECT_ERROR if role is Role.ASSISTANT else StopReason.INFRA
     return Stop(reason, error)
 
 
@@ -165,11 +160,6 @@ class Cast:
     max_turns: int
     max_steps: int = 100
     """Maximum steps of a participant in one turn, before its message."""
-    at_step_limit: Callable[[Transcript, Participant], Step | Stop] = stop_at_step_limit
-    """Function that is called instead of a participant that has used its `max_steps`.
-
-    Returns the message that ends the turn, or the end of the dialogue.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +196,13 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
         turn = last.turn if answering and last else (last.turn + 1 if last else 1)
         if turn > cast.max_turns:
             return Ending(steps, StopReason.TURN_LIMIT)
-        speaker = cast.subject if answering else cast.counterpart
+        speaker, role = (
+            (cast.subject, Role.ASSISTANT) if answering else (cast.counterpart, Role.USER)
+        )
         now = replace(opening, turn=turn, steps=visible[answering])
         try:
             has_steps_left = len(steps_since_message(steps)) < cast.max_steps
-            step = await speaker.speak(now) if has_steps_left else cast.at_step_limit(now, speaker)
+            step = await speaker.speak(now) if has_steps_left else _stop_at_step_limit(now, role)
         except AnswerMissing as missing:
             return Ending(steps, StopReason.SUBJECT_ERROR, str(missing))
         except InfraError as fault:

@@ -32,7 +32,6 @@ class ReviewedSubject:
     programs: ProgramRunner
     programs_of: Callable[[Transcript, str], Sequence[WantedProgram]]
     """Returns the programs to run from (transcript, answer)."""
-    role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the answer of round `transcript.turn` with its reports, or a step before it.
@@ -109,7 +108,6 @@ class InstructionReviewer:
     """Returns the message that gives an instruction."""
     complain: Callable[[str, str], str]
     """Returns the message of a feedback round from (instruction, output of its tests)."""
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the next instruction, feedback on the last one, or the end as finished.
@@ -153,7 +151,7 @@ class InstructionReviewer:
 
     def _step(self, turn: int, name: str, content: str, kind: str) -> Step:
         return Step(
-            turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind))
+            turn=turn, role=Role.USER, content=content, labels=((INSTRUCTION, name), (ROUND, kind))
         )
 
 
@@ -178,7 +176,6 @@ class CodingSubject:
     recompile: Callable[[str, str], str]
     """Returns the message that requests corrected code, from (code, compiler message)."""
     calls_per_round: int = 3
-    role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the answer of round `transcript.turn` with its report, or a step before it.

@@ -195,7 +195,6 @@ class FeedbackEnvironment:
     speaker: SimulatedFeedback | FixedFeedback | None = None
     speaks_without_error: bool = False
     """True if the speaker can find a fault when no error is visible."""
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the problem, or feedback on the previous round's answer.
@@ -205,7 +204,7 @@ class FeedbackEnvironment:
             ValueError: The program of the last answer was not run.
         """
         if transcript.turn == 1:
-            return Step(turn=1, role=self.role, content=self.opening)
+            return Step(turn=1, role=Role.USER, content=self.opening)
         answer = transcript.steps[-1]
         if answer.program is None:
             raise ValueError(
@@ -226,5 +225,5 @@ class FeedbackEnvironment:
 
     def _step(self, turn: int, code: str, feedback: Feedback) -> Step:
         return Step(
-            turn=turn, role=self.role, content=self.compose(code, feedback), feedback=feedback
+            turn=turn, role=Role.USER, content=self.compose(code, feedback), feedback=feedback
         )

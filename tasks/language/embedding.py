@@ -8,6 +8,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -90,18 +91,30 @@ class EndpointEmbedder:
 
     Args:
         identity: Identity of the embedder.
-        open_model: Opens the client at the first request, so that Parley's own server starts only
-            if it is needed.
+        find_access: Called at the first request, so that Parley's own server starts only if it is
+            needed.
+        environ: Environment variables.
+        on_send: See `OpenAIModel`.
     """
 
-    def __init__(self, identity: EmbedderIdentity, open_model: Callable[[], OpenAIModel]) -> None:
-        self.identity, self._open = identity, open_model
+    def __init__(
+        self,
+        identity: EmbedderIdentity,
+        find_access: Callable[[], ModelAccess[EmbedderIdentity]],
+        environ: Mapping[str, str] | None = None,
+        *,
+        on_send: OnSend = ignore_send,
+    ) -> None:
+        self.identity, self._find_access = identity, find_access
+        self._environ, self._on_send = environ, on_send
         self.on_answer: Callable[[Sequence[str], int | None], None] = lambda _texts, _tokens: None
         """Callback for each answer, with its texts and their tokens as counted by the endpoint."""
 
     @cached_property
     def _model(self) -> OpenAIModel:
-        return self._open()
+        """Client of the endpoint. Raises ConfigError if the key's variable is empty."""
+        access = client_access(self._find_access())
+        return OpenAIModel(access, environ=self._environ, on_send=self._on_send)
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
         """Return the vectors of texts. See `Embedder.embed`."""
@@ -161,28 +174,6 @@ class EndpointEmbedder:
             await self._model.aclose()
 
 
-def open_embedder(
-    identity: EmbedderIdentity,
-    find_access: Callable[[], ModelAccess[EmbedderIdentity]],
-    environ: Mapping[str, str] | None = None,
-    *,
-    on_send: OnSend = ignore_send,
-) -> EndpointEmbedder:
-    """Open an embedder.
-
-    Args:
-        identity: Identity of the embedder.
-        find_access: Called at the first request, which raises ConfigError if the key is missing.
-        environ: Environment variables.
-        on_send: See `OpenAIModel`.
-    """
-
-    def open_model() -> OpenAIModel:
-        return OpenAIModel(client_access(find_access()), environ=environ, on_send=on_send)
-
-    return EndpointEmbedder(identity, open_model)
-
-
 async def check_embedder(
     access: ModelAccess[EmbedderIdentity], environ: Mapping[str, str] | None = None
 ) -> None:
@@ -191,11 +182,8 @@ async def check_embedder(
     See `EndpointEmbedder.check`. Raises ConfigError if the key's variable is empty.
     """
     checked = replace(access, policy=CHECK)
-    embedder = open_embedder(access.identity, lambda: checked, environ)
-    try:
+    async with aclosing(EndpointEmbedder(access.identity, lambda: checked, environ)) as embedder:
         await embedder.check()
-    finally:
-        await embedder.aclose()
 
 
 def _batches(texts: Sequence[str]) -> list[list[str]]:

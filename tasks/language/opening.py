@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -159,15 +160,12 @@ async def check_endpoint(access: ModelAccess, environ: Mapping[str, str] | None 
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
             serve the model.
     """
-    model = OpenAIModel(replace(access, policy=CHECK), environ=environ)
-    try:
+    async with aclosing(OpenAIModel(replace(access, policy=CHECK), environ=environ)) as model:
         listed = await _listed_models(model)
         if listed is not None and not any(
             is_plausible_name(access.identity.name, name) for name in listed
         ):
             await _check_by_request(model, listed)
-    finally:
-        await model.aclose()
 
 
 async def served_facts(
@@ -181,11 +179,8 @@ async def served_facts(
     Raises:
         ConfigError: The key's variable is empty.
     """
-    model = OpenAIModel(replace(access, policy=_GLANCE), environ=environ)
-    try:
+    async with aclosing(OpenAIModel(replace(access, policy=_GLANCE), environ=environ)) as model:
         outcome = await model.call(model.pool(), "/models")
-    finally:
-        await model.aclose()
     if isinstance(outcome, Fault):
         return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
     rows = _rows(outcome)
@@ -247,11 +242,8 @@ async def listed_models(endpoint: ModelEndpoint) -> tuple[str, ...]:
         ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
     identity = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK))
-    try:
+    async with aclosing(OpenAIModel(ModelAccess(identity, endpoint, policy=CHECK))) as model:
         listed = await _listed_models(model)
-    finally:
-        await model.aclose()
     if not listed:
         raise ModelUnavailable(
             f"source {model.url} lists no models. Name a model in `models` as openai:MODEL@BASE_URL"

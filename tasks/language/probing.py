@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -84,11 +85,8 @@ async def probe_endpoint(access: ModelAccess) -> EndpointReport:
             f"model {access.label}: only endpoints can be probed; write openai:MODEL@BASE_URL"
         )
     await check_endpoint(access)
-    model = OpenAIModel(replace(access, policy=_POLICY))
-    try:
+    async with aclosing(OpenAIModel(replace(access, policy=_POLICY))) as model:
         return await _report(model)
-    finally:
-        await model.aclose()
 
 
 async def _report(model: OpenAIModel) -> EndpointReport:

@@ -18,7 +18,7 @@ from schemas.run import EndpointProfile
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatModel
-from tasks.language.embedding import open_embedder
+from tasks.language.embedding import EndpointEmbedder
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.journaling.dialogue_calls import DIALOGUE_CALLS, DialogueCall
@@ -113,7 +113,7 @@ class RunState:
             return None
         lake = Lake(self.context.place.lake, fsync=self.context.fsync)
         embedder, budget_meter = (
-            open_embedder(access.identity, lambda: access, on_send=self.sends.count_embedder),
+            EndpointEmbedder(access.identity, lambda: access, on_send=self.sends.count_embedder),
             self.context.budget_meter,
         )
         return Vectors(lake, MeteredEmbedder(embedder, budget_meter) if budget_meter else embedder)

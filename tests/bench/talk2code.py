@@ -28,7 +28,7 @@ import psutil
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.language.embedding import open_embedder
+from tasks.language.embedding import EndpointEmbedder
 from tasks.language.model_spec import REMEDY, parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 from tasks.storage.parquet_store import Lake
@@ -136,7 +136,7 @@ def turns(n: int) -> None:
 
         async def embed() -> int:
             vectors = Vectors(
-                Lake(Path(place) / "lake"), open_embedder(chosen.identity, lambda: access)
+                Lake(Path(place) / "lake"), EndpointEmbedder(chosen.identity, lambda: access)
             )
             try:
                 return len(await vectors.find(texts))

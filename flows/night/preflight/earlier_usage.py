@@ -24,7 +24,7 @@ from schemas.grouping import grouped
 from schemas.lake.records import RunRecord, ServedHours
 from schemas.night.cost import RoleCost
 from schemas.run import ModelIdentity
-from tasks.dialogue.agents.memory.shared_talk import talk_name
+from tasks.dialogue.agents.memory.memory_subject import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.registry import is_control
 from tasks.planning.participants.access import PlannedModel

@@ -132,7 +132,6 @@ class IssueUser:
     """Text that the user sends in place of every reply after the first message, if it is set."""
     ends_with_diff: bool = False
     """True for a subject without tools: a diff or `MOST_EMPTY` empty answers end the dialogue."""
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the user's next step in round `transcript.turn`: a draft, its check, or the reply.
@@ -144,11 +143,11 @@ class IssueUser:
                 failure.
         """
         if transcript.turn == 1:
-            return Step(turn=1, role=self.role, content=self.opening)
+            return Step(turn=1, role=Role.USER, content=self.opening)
         if end := self._end(transcript):
             return end
         if self.unavailable is not None:
-            return Step(turn=transcript.turn, role=self.role, content=self.unavailable)
+            return Step(turn=transcript.turn, role=Role.USER, content=self.unavailable)
         own_steps = transcript.turn_steps
         if not own_steps:
             return await self._candidate(transcript)
@@ -284,7 +283,7 @@ class IssueUser:
         self, transcript: Transcript, reply: str, labels: tuple[tuple[str, str], ...]
     ) -> Step:
         left = (LEFT, ",".join(_hard_faults(reply)))
-        return Step(turn=transcript.turn, role=self.role, content=reply, labels=(*labels, left))
+        return Step(turn=transcript.turn, role=Role.USER, content=reply, labels=(*labels, left))
 
     def _step(
         self,
@@ -296,7 +295,7 @@ class IssueUser:
     ) -> Step:
         return Step(
             turn=transcript.turn,
-            role=self.role,
+            role=Role.USER,
             content=content,
             kind=kind,
             labels=labels,

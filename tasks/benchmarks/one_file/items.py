@@ -194,7 +194,6 @@ class WaitingUser:
     """Texts of the user, in order. The user stops when the agent ends its work."""
     is_agent: bool
     """True if an agent answers. With a chat model, the dialogue ends after the last text."""
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the text of this round, or stop."""
@@ -205,7 +204,7 @@ class WaitingUser:
             return Stop(StopReason.FINISHED)
         return Step(
             turn=n,
-            role=self.role,
+            role=Role.USER,
             content=self.texts[n - 1] if n <= len(self.texts) else NOTHING_TO_ADD,
         )
 

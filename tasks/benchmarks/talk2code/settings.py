@@ -227,7 +227,6 @@ class InstructedSubject:
 
     participant: Participant
     text: str
-    role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Let `participant` speak with the instruction as the first system message.

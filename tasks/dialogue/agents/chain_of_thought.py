@@ -24,7 +24,6 @@ class ThinkingSubject:
     """Subject with two requests per turn: one for an artifact, one for the message."""
 
     chat: ChatSubject
-    role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the reasoning, or the answer if the turn has its reasoning already.

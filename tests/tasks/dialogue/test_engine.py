@@ -8,7 +8,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, ModelUnavailable
-from tasks.dialogue.engine import Cast, Ending, Participant, Stop, Transcript, play_dialogue
+from tasks.dialogue.engine import Cast, Ending, Stop, Transcript, play_dialogue
 from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
 
@@ -194,19 +194,3 @@ def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_a
     assert ending.error == "the assistant took 6 steps in round 1 of p/1 without a message"
     ending, _ = play(Cast(answers(), steps_then_message(Role.USER, 99), max_turns=9, max_steps=6))
     assert (ending.stop_reason, len(ending.steps)) == (StopReason.INFRA, 6)
-
-
-def test_a_benchmark_may_end_the_turn_at_the_step_limit_itself() -> None:
-    def last_word(transcript: Transcript, participant: Participant) -> Step:
-        return Step(
-            turn=transcript.turn,
-            role=participant.role,
-            content=f"cut after {transcript.call_index} answers",
-        )
-
-    subject = steps_then_message(Role.ASSISTANT, 99)
-    ending, _ = play(Cast(subject, asks(2), max_turns=9, max_steps=6, at_step_limit=last_word))
-    assert (ending.stop_reason, ending.steps[7].content) == (
-        StopReason.FINISHED,
-        "cut after 3 answers",
-    )

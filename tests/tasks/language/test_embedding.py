@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import ModelUnavailable
 from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.language.access import CallPolicy, ModelAccess
-from tasks.language.embedding import TEXTS_A_REQUEST, check_embedder, open_embedder
+from tasks.language.embedding import TEXTS_A_REQUEST, EndpointEmbedder, check_embedder
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server, vector_of
 
 IDENTITY = EmbedderIdentity(provider="openai", name=MODEL, revision="1")
@@ -25,7 +25,7 @@ def embedded(server: EmbeddingServer, texts: Sequence[str], **environ: str) -> l
             base_url=server.base_url, key_env="EMBEDDER_KEY" if environ else None
         )
         access = ModelAccess(IDENTITY, endpoint, policy=QUICK)
-        embedder = open_embedder(IDENTITY, lambda: access, environ)
+        embedder = EndpointEmbedder(IDENTITY, lambda: access, environ)
         try:
             return await embedder.embed(texts)
         finally:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from schemas.dialog import Context, Role, Turn
 from schemas.problem import BASE_INSTRUCTION, Problem, QuarantinedRow
@@ -151,38 +151,39 @@ DESCRIPTIONS: Mapping[str, str] = {
 LONGEST_DETAIL = 600
 
 
-class BaseTask(Protocol):
-    """Base task for which a build writes instructions."""
+@dataclass(frozen=True)
+class BaseTask:
+    """Base task for which a build writes instructions: a task about a single function."""
 
-    @property
-    def request(self) -> ConstructionRequest:
-        """Request of the build, with its models and its program runner."""
-        ...
-
-    @property
-    def problem(self) -> Problem:
-        """Problem of the task."""
-        ...
+    request: ConstructionRequest
+    """Request of the build, with its models and its program runner."""
+    problem: Problem
 
     @property
     def strategies(self) -> Sequence[str]:
         """Strategies of the instructions to write, in the order of the turns."""
-        ...
+        return STRATEGIES
 
     def question(self, strategy: str) -> str:
         """Return the prompt for an instruction of a strategy."""
-        ...
+        return fill(
+            PROMPTS["write_pair"],
+            task=self.problem.prompt,
+            reference=self.problem.reference_code.strip(),
+            strategy=strategy,
+            description=DESCRIPTIONS[strategy],
+        )
 
     def unreadable(self, strategy: str, draft: Draft) -> str | None:
         """Return what is wrong with the form of a draft; None if its test can be run."""
-        ...
+        return None
 
     def ignorant_code(self, strategy: str) -> str:
         """Return code written without the strategy's instruction.
 
         If this code passes the instruction's test, the test is vacuous.
         """
-        ...
+        return self.problem.reference_code
 
     async def fault(
         self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True
@@ -197,38 +198,6 @@ class BaseTask(Protocol):
         Returns:
             The end of the tests' report; None if all pass.
         """
-        ...
-
-
-@dataclass(frozen=True)
-class FunctionTask:
-    """Base task about a single function.
-
-    `tasks.benchmarks.codeif.construction.base_task.BaseTask` describes its methods.
-    """
-
-    request: ConstructionRequest
-    problem: Problem
-    strategies: Sequence[str] = STRATEGIES
-
-    def question(self, strategy: str) -> str:
-        return fill(
-            PROMPTS["write_pair"],
-            task=self.problem.prompt,
-            reference=self.problem.reference_code.strip(),
-            strategy=strategy,
-            description=DESCRIPTIONS[strategy],
-        )
-
-    def unreadable(self, strategy: str, draft: Draft) -> str | None:
-        return None
-
-    def ignorant_code(self, strategy: str) -> str:
-        return self.problem.reference_code
-
-    async def fault(
-        self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True
-    ) -> str | None:
         base = self.problem.instruction(BASE_INSTRUCTION).suite.tests if with_base else ()
         tests = (*base, *(line for draft in drafts.values() for line in draft.unit_test))
         return report(await self.request.programs.run("statements", code, tests))

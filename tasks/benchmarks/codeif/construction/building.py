@@ -28,7 +28,6 @@ from tasks.benchmarks.codeif.construction.base_task import (
     PROMPTS,
     BaseTask,
     Draft,
-    FunctionTask,
     Pair,
     Rejection,
     Verification,
@@ -217,7 +216,7 @@ async def construct(request: ConstructionRequest) -> Constructed:
     from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
     problems = request.staged.problems
-    written = gather(*(verified_pairs(FunctionTask(request, problem)) for problem in problems))
+    written = gather(*(verified_pairs(BaseTask(request, problem)) for problem in problems))
     strategies, verified = await gather(_strategies(request), written)
     pairs_by_task = list(zip(problems, verified, strict=True))
     files = {

@@ -27,6 +27,7 @@ from tasks.benchmarks.advanced import (
 from tasks.benchmarks.codeif.construction.base_task import (
     DESCRIPTIONS,
     PROMPTS,
+    BaseTask,
     Draft,
     Rejection,
     Verification,
@@ -79,14 +80,9 @@ _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
 
 
 @dataclass(frozen=True)
-class RepositoryTask:
-    """Base task about a function or method of a project.
+class RepositoryTask(BaseTask):
+    """Base task about a function or method of a project."""
 
-    `tasks.benchmarks.codeif.construction.base_task.BaseTask` describes its methods.
-    """
-
-    request: ConstructionRequest
-    problem: Problem
     dialog: Dialog
     tests_text: str
     """Start of the test file that contains the task's first base test."""
@@ -127,11 +123,8 @@ class RepositoryTask:
 
     def ignorant_code(self, strategy: str) -> str:
         # The reference uses its context, so an empty definition replaces it for context strategies.
-        return (
-            _without_body(self.problem.reference_code)
-            if strategy in CONTEXT_STRATEGIES
-            else self.problem.reference_code
-        )
+        code = super().ignorant_code(strategy)
+        return _without_body(code) if strategy in CONTEXT_STRATEGIES else code
 
     async def fault(
         self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True

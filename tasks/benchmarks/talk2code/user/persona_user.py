@@ -203,7 +203,6 @@ class PersonaUser:
     """Return True if the assistant's answer delivers the program."""
     turns: int
     """Maximum number of the assistant's replies, 1 and up."""
-    role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the user's message of round `transcript.turn`, or the end of the dialogue.
@@ -213,7 +212,7 @@ class PersonaUser:
                 blame.
         """
         if transcript.turn == 1:
-            return Step(turn=1, role=self.role, content=self.opening)
+            return Step(turn=1, role=Role.USER, content=self.opening)
         if self.is_delivery(transcript.messages[-1].content):
             return Stop(StopReason.FINISHED)
         if transcript.turn > self.turns:
@@ -241,7 +240,7 @@ class PersonaUser:
         )
         return Step(
             turn=transcript.turn,
-            role=self.role,
+            role=Role.USER,
             content=text,
             **result.cost,
             labels=((WORDINGS, str(len(result.answers))), (LEAKS, str(n_leaks))),

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tasks.dialogue.agents.contract import Agent
 from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
@@ -22,13 +21,13 @@ from tasks.dialogue.agents.memory.contract import (
     text_in,
     texts_in,
 )
-from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, memory_agent
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
-NAME, NEIGHBOURS = "a-mem", 5
+NEIGHBOURS = 5
 
 
 @dataclass
@@ -130,13 +129,10 @@ class Notes:
                 other.tags = texts_in(update.get("tags")) or other.tags
 
 
-AGENT = Agent(
-    name=NAME,
-    version="3",
-    help="stores rounds as linked notes that update each other (A-Mem's method)",
-    begin=begin_with_memory(Notes, NAME),
-    prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},
-    calls_per_turn=3,
+AGENT = memory_agent(
+    "a-mem",
+    "stores rounds as linked notes that update each other (A-Mem's method)",
+    Notes,
+    ("a_mem_note", "a_mem_links"),
     calls_per_context_round=2,
-    needs_embedder=True,
 )

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from tasks.dialogue.agents.contract import Agent
 from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
@@ -32,7 +31,7 @@ from tasks.dialogue.agents.memory.contract import (
     read_object,
     text_in,
 )
-from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, memory_agent
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
@@ -252,9 +251,6 @@ def pagerank(
     return tuple(rank.tolist())
 
 
-NAME = "hipporag"
-
-
 class PassageGraph:
     """Rounds as passages of a fact graph, with the vectors of all texts."""
 
@@ -327,13 +323,10 @@ def chosen_facts(answer: Any, candidates: Sequence[Fact]) -> tuple[Fact, ...]:
     return tuple(by_text[get_close_matches(item, by_text, n=1, cutoff=0.0)[0]] for item in triples)
 
 
-AGENT = Agent(
-    name=NAME,
-    version="3",
-    help="searches a graph of facts and rounds by personalised PageRank (HippoRAG 2's method)",
-    begin=begin_with_memory(PassageGraph, NAME),
-    prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_filter")},
-    calls_per_turn=3,
+AGENT = memory_agent(
+    "hipporag",
+    "searches a graph of facts and rounds by personalised PageRank (HippoRAG 2's method)",
+    PassageGraph,
+    ("hipporag_facts", "hipporag_filter"),
     calls_per_context_round=1,
-    needs_embedder=True,
 )

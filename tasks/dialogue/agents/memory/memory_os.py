@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tasks.dialogue.agents.contract import Agent
 from tasks.dialogue.agents.memory.contract import (
     Ask,
     Embed,
@@ -24,13 +23,12 @@ from tasks.dialogue.agents.memory.contract import (
     text_in,
     texts_in,
 )
-from tasks.dialogue.agents.memory.memory_subject import PROMPTS, begin_with_memory
+from tasks.dialogue.agents.memory.memory_subject import PROMPTS, memory_agent
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
-NAME = "memoryos"
 SHORT_TERM, SEGMENTS_READ, MOST_FACTS = 7, 5, 100
 """Rounds in the short-term store, segments searched per question, maximum facts of each kind."""
 JOINS, HOT, FADES = 0.6, 5.0, 10.0
@@ -172,13 +170,10 @@ def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
     )
 
 
-AGENT = Agent(
-    name=NAME,
-    version="3",
-    help="stores recent rounds, older ones by subject, and a user profile (MemoryOS's method)",
-    begin=begin_with_memory(Stores, NAME),
-    prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},
-    calls_per_turn=3,
+AGENT = memory_agent(
+    "memoryos",
+    "stores recent rounds, older ones by subject, and a user profile (MemoryOS's method)",
+    Stores,
+    ("memoryos_page", "memoryos_profile"),
     calls_per_context_round=2,
-    needs_embedder=True,
 )

@@ -179,7 +179,6 @@ class RepositorySubject:
     system: str
     workspace: DialogueWorkspace
     most_steps: int = MOST_STEPS
-    role: Role = Role.ASSISTANT
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -215,7 +214,9 @@ class RepositorySubject:
         ]
         reason = dict(patch.labels)[ENDS]
         words = "\n\n".join(filter(None, messages)) if reason == FINISHED else ""
-        return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
+        return Step(
+            turn=transcript.turn, role=Role.ASSISTANT, content=words, labels=((ENDED, reason),)
+        )
 
     async def _answer(self, transcript: Transcript) -> Step | Stop:
         """Return the model's answer.

@@ -13,7 +13,7 @@ import pytest
 from schemas.episode import Step, StepKind
 from schemas.errors import ModelUnavailable
 from schemas.run import Sampling
-from tasks.dialogue.agents.memory.shared_talk import OF_TALK
+from tasks.dialogue.agents.memory.memory_subject import OF_TALK
 from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.paid_calls import TalkAnswers, built_talks

@@ -181,18 +181,13 @@ async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[Counti
     """
     server, log = CountingServer(moods), SendLog(folder / "sends")
     await server.open()
-    model = MoodyModel(
-        ModelAccess(
-            MOCK, ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1"), policy=EAGER
-        ),
-        environ={},
-        on_send=log.count,
-    )
+    endpoint = ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1")
+    model = MoodyModel(ModelAccess(MOCK, endpoint, policy=EAGER), environ={}, on_send=log.count)
     model.server = server
     budget_meter = BudgetMeter(str(folder / "ledger"), Budget(tokens=1_000_000), 0.0, "run")
-    embedder = EndpointEmbedder(
-        EmbedderIdentity(provider="openai", name="mock", revision="r1"), lambda: model
-    )
+    identity = EmbedderIdentity(provider="openai", name="mock", revision="r1")
+    embedder = EndpointEmbedder(identity, lambda: ModelAccess(identity, endpoint))
+    vars(embedder)["_model"] = model  # both requests pass through the moody client
     chat = metered(model, budget_meter)
 
     async def asked(number: int, text: str) -> int:

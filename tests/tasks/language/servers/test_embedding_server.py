@@ -14,7 +14,7 @@ import pytest
 from schemas.errors import ModelUnavailable
 from schemas.run import EmbedderIdentity, ModelEndpoint
 from tasks.language.access import ModelAccess
-from tasks.language.embedding import open_embedder
+from tasks.language.embedding import EndpointEmbedder
 from tasks.language.model_spec import parse_embedder
 from tasks.language.servers.embedding_server import embedding_server
 
@@ -52,7 +52,7 @@ def embedded(choice: Minilm, url: str, *requests: Sequence[str]) -> list[list[An
     """Vectors of several requests at once."""
 
     async def ask() -> list[list[Any]]:
-        embedder = open_embedder(choice.identity, lambda: choice.at(ModelEndpoint(base_url=url)))
+        embedder = EndpointEmbedder(choice.identity, lambda: choice.at(ModelEndpoint(base_url=url)))
         try:
             return await asyncio.gather(*map(embedder.embed, requests))
         finally:

@@ -66,7 +66,6 @@ class OutsideSubject:
     release: str
     """Required version of the agent's package."""
     most_steps: int
-    role: Role = Role.ASSISTANT
     n_answers: int = 0
     """Number of the model's answers that the process has received."""
     n_results: int = 0
@@ -180,7 +179,7 @@ class OutsideSubject:
         replies = transcript.texts(Role.USER)
         if self.n_replies + 1 == len(replies):
             labels = ((SENT_BY_TOOL, tool),)
-            step = Step(turn=transcript.turn, role=self.role, content=text, labels=labels)
+            step = Step(turn=transcript.turn, role=Role.ASSISTANT, content=text, labels=labels)
             return _own_result(request, transcript) or step
         self.n_replies += 1
         reply = replies[self.n_replies]
@@ -195,7 +194,9 @@ class OutsideSubject:
         )
         answer = await self.model.complete(chat)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":
-            refused = Step(turn=transcript.turn, role=self.role, content="", n_calls=answer.n_calls)
+            refused = Step(
+                turn=transcript.turn, role=Role.ASSISTANT, content="", n_calls=answer.n_calls
+            )
             return await patch_step(self.workspace, transcript, CONTEXT, refused)
         if refusal := refusal_of(answer, self.model, transcript):
             return refusal
@@ -208,7 +209,9 @@ class OutsideSubject:
         words = ""
         if answers and reason == FINISHED:
             words = "\n\n".join(_messages(answers[-1].calls)) or answers[-1].content
-        return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
+        return Step(
+            turn=transcript.turn, role=Role.ASSISTANT, content=words, labels=((ENDED, reason),)
+        )
 
 
 def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
