@@ -266,9 +266,10 @@ def _episodes(home: Home, run: str | None) -> Rows:
     keys: dict[str, str] = {}
     if run is not None:
         from tasks.planning.why_rerun import find_run
+        from tasks.storage.parquet_store import run_keys
 
         record = find_run(lake, run)
-        keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+        keys = run_keys(record)
     rows = lake.read("run_episodes", RunEpisode, **keys)
     keys.pop("run_id", None)  # another run may have played an episode
     parts, ids = lake.parts("episodes", **keys), ["episode_id", "dialog_id"]

@@ -22,9 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
+from schemas.base import RunRow
 from schemas.content_id import rows_id
 from schemas.episode import StopReason
 from schemas.errors import SchemaMismatch
+from schemas.lake.records import RunRecord
 from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import TABLES
 from tasks.storage.home import naming_full_disk
@@ -60,6 +62,11 @@ def listing_again(read: Callable[[], R]) -> R:
         with suppress(FileNotFoundError):
             return read()
     return read()
+
+
+def run_keys(row: RunRow | RunRecord) -> dict[str, str]:
+    """Return the columns by which the tables of runs are partitioned, with the row's values."""
+    return {"benchmark": row.benchmark, "model": row.model, "run_id": row.run_id}
 
 
 class Lake:
