@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from schemas.content_id import ID_LENGTH
 from schemas.errors import SchemaMismatch
+from schemas.lake.records import RESULT_TABLES, SEAL_PREFIX
 from schemas.lake.tables import TABLES
 from warehouse.object_path import ObjectPath
 
@@ -324,17 +325,7 @@ def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
             )
 
 
-SEALED = (
-    "episodes",
-    "run_episodes",
-    "test_verdicts",
-    "forgery_audit",
-    "judge_verdicts",
-    "scores",
-    "quality_checks",
-)
-SEAL_PREFIX = "seal."
-"""Prefix of the names under which a record stores its seal, in `state`."""
+SEALED = (*RESULT_TABLES, "quality_checks")
 
 
 def table_seal(folder: Path) -> str:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from schemas.errors import CorruptRows
 from schemas.grouping import grouped
-from schemas.lake.records import RunRecord
+from schemas.lake.records import SEAL_PREFIX, RunRecord
 from schemas.lake.rows import from_arrow, to_arrow
 from schemas.lake.tables import TABLES
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from warehouse.lake import (
-    SEAL_PREFIX,
     SEALED,
     Partition,
     broken_seal,
