@@ -133,7 +133,8 @@ class Stages:
                 n_pending,
                 played,
             )
-            self.work.keep_wanted(plan)
+            # An early decision may have made some episodes unnecessary.
+            self.work.pending &= set(plan.wanted.ids.to_pylist())
             session.servers.keep(plan, used=judges if judging else (), later=judges)
         session.servers.keep(plan, later=judges)
         if judging:

@@ -94,10 +94,6 @@ class Work:
     is_whole: bool = True
     """False if a quality check stopped the run."""
 
-    def keep_wanted(self, plan: RunPlan) -> None:
-        """Remove pending episodes that the run's early decision made unnecessary."""
-        self.pending &= set(plan.wanted.ids.to_pylist())
-
 
 def remove_leftovers(plan: RunPlan) -> None:
     """Remove unfinished files of killed writers. The caller must hold the run's lock."""
