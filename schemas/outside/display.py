@@ -14,6 +14,7 @@ _LINK = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
 """Positions where a viewer would begin a link on its own."""
 _ESCAPED = {ord(c): f"\\{c}" for c in "\\`*[]<>|~$!"} | {ord("&"): "&amp;"}
 
+_CONTROL = {code: None for code in (*range(32), 127) if chr(code) not in "\n\t"}
 LAST_FAULT = "The last fault:"
 """Prefix of the cause of a run's faults in the reason why it is withheld."""
 
@@ -45,6 +46,8 @@ def plain_difference(before: str, after: str, width: int = 60) -> tuple[str, str
 
 def plain_text(text: str) -> str:
     """Return the text without control characters other than newline and tab."""
+    if text.isascii():
+        return text.translate(_CONTROL)
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 

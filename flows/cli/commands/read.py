@@ -368,16 +368,14 @@ def write_parquet(home: Home, statement: str, out: Path) -> int:
 
     from tasks.storage.new_folder import replace_file
 
-    connection = connect(home.path)
     try:
-        relation = connection.sql(statement)
-        if relation is None:
-            raise UsageError("the statement returns no rows to write. Pass a SELECT")
-        table = relation.to_arrow_table()
+        with connect(home.path) as connection:
+            relation = connection.sql(statement)
+            if relation is None:
+                raise UsageError("the statement returns no rows to write. Pass a SELECT")
+            table = relation.to_arrow_table()
     except duckdb.Error as error:
         raise UsageError(f"SQL on {warehouse_path(home.path)}: {error}") from error
-    finally:
-        connection.close()
     data = pa.BufferOutputStream()
     pq.write_table(table, data)
     replace_file(out, data.getvalue().to_pybytes())

@@ -28,7 +28,6 @@ from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Benchmark
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.access import ModelAccess
-from tasks.language.providers.contract import Check
 from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.environment_check import MissingPackages, find_missing_packages
@@ -182,11 +181,7 @@ def _check_endpoints(accesses: Iterable[ModelAccess]) -> None:
     for access in {access.identity: access for access in accesses}.values():
         check = PROVIDERS.load(access.identity.provider).check
         if check is not None:
-            asyncio.run(_run_check(check, access))
-
-
-async def _run_check(check: Check, access: ModelAccess) -> None:
-    await check(access, os.environ)
+            asyncio.run(check(access, os.environ))
 
 
 def _check_embedder(access: ModelAccess[EmbedderIdentity], *, in_play: bool) -> None:
