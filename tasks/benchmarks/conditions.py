@@ -5,12 +5,12 @@ A condition is everything but the model that can change a figure of a results ta
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
 from schemas.errors import UsageError
+from tasks.benchmarks.registry import folder_of
 from tasks.benchmarks.setting import Setting
 from tasks.language.providers.registry import is_control
 from warehouse.connect import Rows, query
@@ -164,7 +164,7 @@ def chosen_runs(
 
 
 def query_rows(home: Path, benchmark: str, name: str, run_ids: Sequence[str] | None = None) -> Rows:
-    """Return columns and rows of the query `queries/NAME.sql` of a built-in benchmark.
+    """Return columns and rows of the query `queries/NAME.sql` beside a benchmark's module.
 
     Args:
         home: Parley's data folder.
@@ -178,9 +178,8 @@ def query_rows(home: Path, benchmark: str, name: str, run_ids: Sequence[str] | N
     tables = "select 1 from information_schema.tables where starts_with(table_name, $prefix)"
     if not query(home, tables, {"prefix": f"{benchmark}_"})[1]:
         raise not_published(home, benchmark)
-    source = files(f"tasks.benchmarks.{benchmark}") / "queries" / f"{name}.sql"
-    parameters = {} if run_ids is None else {"run_ids": list(run_ids)}
-    return query(home, read_sql(source).statement, parameters)
+    source = read_sql(folder_of(benchmark) / "queries" / f"{name}.sql")
+    return query(home, source.statement, {} if run_ids is None else {"run_ids": list(run_ids)})
 
 
 def not_published(home: Path, benchmark: str) -> UsageError:

@@ -3,7 +3,7 @@
 A package adds one by the entry point group `parley.models`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -90,7 +90,7 @@ Raises ConfigError, UnknownName, UsageError.
 """
 Open = Callable[[ModelAccess, OpenSettings], "ChatModel"]
 """Opens a model. Sends and starts nothing. Raises ConfigError, UsageError."""
-Check = Callable[[ModelAccess, Mapping[str, str] | None], Awaitable[None]]
+Check = Callable[[ModelAccess, Mapping[str, str] | None], Coroutine[Any, Any, None]]
 """Checks before a run that the model is available. Raises ConfigError, ModelUnavailable."""
 
 TellFacts = Callable[
