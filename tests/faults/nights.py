@@ -150,7 +150,7 @@ def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
     answered = {
         (e.episode_id, s.turn)
         for e in played.episodes
-        for s in e.steps
+        for s in e.messages
         if s.role.value == "assistant"
     }
     refused = {e.episode_id for e in played.episodes if e.stop_reason is StopReason.REFUSED}
