@@ -5,6 +5,7 @@ message) and Figure 4 (questions and resolved instances).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -14,11 +15,10 @@ from tasks.benchmarks.conditions import (
     JUDGE,
     SCORING,
     Condition,
+    by_row,
     condition_cells,
     condition_of,
-    fits,
     query_records,
-    rows_of,
     without,
 )
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
@@ -100,10 +100,7 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
         names = sorted({row["judge"] for row in judgements})
         for name in names:
             of_judge = [row for row in judgements if row["judge"] == name]
-            for condition in rows_of(_judged_condition(row, rubric) for row in of_judge):
-                matching = [
-                    row for row in of_judge if fits(_judged_condition(row, rubric), condition)
-                ]
+            for condition, matching in by_row(of_judge, partial(_judged_condition, rubric)):
                 rows.append(
                     (*_judge(rubric, name, matching, of_people), *condition_cells(condition))
                 )
@@ -112,7 +109,7 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
     return (*columns, *CONDITION_COLUMNS), rows
 
 
-def _judged_condition(row: Run, rubric: str) -> Condition:
+def _judged_condition(rubric: str, row: Run) -> Condition:
     """Return the condition of a judgement.
 
     Of the run's judges, only the one of this rubric counts. The agent is part of the system.
@@ -189,11 +186,8 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for key in sorted({_system(run) for run in runs}):
         system_runs = [run for run in runs if _system(run) == key]
-        for condition in rows_of(_condition(run) for run in system_runs):
-            newest: dict[str, Run] = {}
-            for run in system_runs:
-                if fits(_condition(run), condition):
-                    newest.setdefault(_setting(run), run)
+        for condition, of_row in by_row(system_runs, _condition):
+            newest = {_setting(run): run for run in reversed(of_row)}
             figures = [
                 figure for name in (FULL, FIRST_QUERY) for figure in _figures(newest.get(name))
             ]
