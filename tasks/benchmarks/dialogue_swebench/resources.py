@@ -14,7 +14,7 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import SERVICES, Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, PinnedImages, images_beside
+from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, Images, PinnedImages
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.staging import quarantined_row
 from tasks.storage.files.checkouts import Checkouts
@@ -166,7 +166,7 @@ def resolve_resources(
     By default, the folder `repos` and the file `environments.json` in the data's folder are used.
     """
     folder = None if source is None else source if source.is_dir() else source.parent
-    images = images_beside(resources.get(IMAGES))
+    images = Images.named(str(resources[IMAGES])) if IMAGES in resources else None
     if images is not None and REPOS in resources:
         raise ConfigError(
             f"--resource {REPOS}= and {IMAGES}=: images contain their repositories. Remove one of"
