@@ -5,7 +5,6 @@ ConvCodeWorld's nine (section 2), and none at all. A score is one metric's value
 missing value is None with a reason, never 0.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Self, TypeVar
@@ -14,6 +13,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import EpisodeRow, Frozen
 from schemas.dialog import Role
+from schemas.grouping import grouped
 from schemas.verdict import ProgramVerdict
 
 
@@ -347,7 +347,4 @@ RowT = TypeVar("RowT", bound=EpisodeRow)
 
 def by_episode(rows: Iterable[RowT]) -> Mapping[str, Sequence[RowT]]:
     """Group scores, verdicts or judgements by the id of their episode."""
-    rows_by_episode: defaultdict[str, list[RowT]] = defaultdict(list)
-    for row in rows:
-        rows_by_episode[row.episode_id].append(row)
-    return rows_by_episode
+    return grouped((row.episode_id, row) for row in rows)

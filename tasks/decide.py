@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from schemas.episode import Episode, Score
+from schemas.grouping import grouped
 from schemas.lake.rows import PackedRows, from_arrow
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.fan_out import ClusterResources, even_shards
@@ -59,9 +60,7 @@ class DecideAhead:
         self._begun: set[str] = set()
         self._is_expected = False
         self._problem_of = {episode.episode_id: episode.problem_id for episode in plan.wanted}
-        self._ids: dict[str, list[str]] = {}
-        for episode_id, problem in self._problem_of.items():
-            self._ids.setdefault(problem, []).append(episode_id)
+        self._ids = grouped((problem, name) for name, problem in self._problem_of.items())
         self._n_taken = self._n_tries = 0
         self._least = _LEAST_BATCH
         self._lock, self._wake, self._over = threading.Lock(), threading.Event(), threading.Event()

@@ -1,6 +1,5 @@
 """Scores of a run from its episodes and verdicts, computed in the driver."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from schemas.content_id import rows_id
 from schemas.episode import Episode, Score, by_episode
+from schemas.grouping import grouped
 from schemas.lake.rows import PackedRows
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
@@ -67,14 +67,11 @@ def score_requests(
     judgements, options = by_episode(judged), plan.options
     episode_ids = episodes.table(["episode_id"])["episode_id"]
     episode_at = {name: at for at, name in enumerate(episode_ids.to_pylist())}
-    verdicts_at: dict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(verdicts.table(["episode_id"])["episode_id"].to_pylist()):
-        verdicts_at[name].append(at)
+    tested_ids = verdicts.table(["episode_id"])["episode_id"].to_pylist()
+    verdicts_at = grouped((name, at) for at, name in enumerate(tested_ids))
     members = plan.members.among(episode_ids)
     columns = (members.rows[name].to_pylist() for name in ("problem_id", "sample"))
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for at, key in enumerate(zip(*columns, strict=True)):
-        groups[key].append(at)
+    groups = grouped((key, at) for at, key in enumerate(zip(*columns, strict=True)))
     for some in even_shards(groups.items(), _REQUESTS):
         chosen = members.take([at for _, places in some for at in places])
         ids, rest = chosen.ids.to_pylist(), iter(chosen)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from schemas.grouping import grouped
 from warehouse import sql_files
 
 if TYPE_CHECKING:
@@ -120,9 +121,7 @@ def _with_interval(marked: Sequence[Placed], n_places: int, weights: str | None)
     value = _score(total, n_places, weights)
     if value is None:
         return Kappa(undefined_because=ONE_CATEGORY)
-    of_episode: dict[str, list[tuple[int, int]]] = {}
-    for episode, a, b in marked:
-        of_episode.setdefault(episode, []).append((a, b))
+    of_episode = grouped((episode, (a, b)) for episode, a, b in marked)
     occurrences = Counter(tuple(sorted(pairs)) for pairs in of_episode.values())
     others = [
         (_score(total - Counter(pairs), n_places, weights), n)
@@ -280,10 +279,7 @@ def consensus(people: Sequence[Marks]) -> dict[Item, Mark]:
     rater gave it. The common mark of words is the one that most raters chose; items whose words tie
     have none.
     """
-    marks_by_item: dict[Item, list[Mark]] = {}
-    for marks in people:
-        for thing, mark in marks.items():
-            marks_by_item.setdefault(thing, []).append(mark)
+    marks_by_item = grouped(pair for marks in people for pair in marks.items())
     common = {thing: _common(marks) for thing, marks in marks_by_item.items() if len(marks) > 1}
     return {thing: mark for thing, mark in common.items() if mark is not None}
 

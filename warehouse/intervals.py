@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from schemas.grouping import grouped
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -117,7 +119,7 @@ def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Inter
     """
     import numpy as np
 
-    groups = _grouped(values, clusters)
+    groups = sorted_groups(values, clusters)
     sums = np.array([math.fsum(group) for group in groups.values()])
     sizes = np.array([len(group) for group in groups.values()], dtype=float)
     generator = np.random.default_rng(SEED)
@@ -133,11 +135,9 @@ def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Inter
     return float(low), float(high)
 
 
-def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, list[float]]:
-    groups: dict[str, list[float]] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        groups.setdefault(cluster, []).append(value)
-    return dict(sorted(groups.items()))
+def sorted_groups(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, list[float]]:
+    """Return cluster -> its values, clusters in the order of their names."""
+    return dict(sorted(grouped(zip(clusters, values, strict=True)).items()))
 
 
 def register_intervals(connection: "DuckDBPyConnection") -> None:

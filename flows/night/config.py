@@ -3,7 +3,7 @@
 `nightly.yaml` is an example with every field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import as_file
 from pathlib import Path
 from typing import Any, Self
@@ -176,10 +176,12 @@ class NightlyConfig(Frozen):
     def requests(self, folder: Path) -> tuple[EvaluationRequest, ...]:
         """Return one request per benchmark and model, without the checkpoints of the sources.
 
+        A benchmark or model that the configuration lists twice has one request.
+
         Args:
             folder: Base folder of relative paths in the configuration.
         """
-        return tuple(
+        return _distinct(
             self._request(model, entry, folder)
             for entry in self.benchmarks
             for model in self.models
@@ -191,7 +193,7 @@ class NightlyConfig(Frozen):
 
         The model need not be in the configuration.
         """
-        return tuple(
+        return _distinct(
             self._request(model, entry, folder) for entry in self.benchmarks if not entry.models
         )
 
@@ -214,6 +216,10 @@ class NightlyConfig(Frozen):
             comparison=self.comparison,
             decide=entry.decide or self.decide,
         )
+
+
+def _distinct(requests: Iterable[EvaluationRequest]) -> tuple[EvaluationRequest, ...]:
+    return tuple({request.model_dump_json(): request for request in requests}.values())
 
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:

@@ -90,10 +90,8 @@ def run_night(
     plans = plan_night(requests, home, datasets)
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
-    from flows.night.preflight.notification_destinations import find_collector
-
-    collector = find_collector(home, telemetry)
-    checked = _preflight(home, plans, board, budget, with_canary=with_canary)
+    collector = check_night(home, plans, budget, telemetry)
+    checked = _preflight(home, plans, board, with_canary=with_canary)
     options = {"notify": notify, "site": site, "budget": budget, "telemetry": collector}
     if runs_at_once:
         options["runs_at_once"] = runs_at_once
@@ -160,10 +158,17 @@ def _remove_leftovers(home: Home) -> None:
     end_orphans(home.logs)
 
 
-def _preflight(
-    home: Home, plans: Sequence[RunPlan], board: Board, budget: Budget | None, *, with_canary: bool
-) -> list[str]:
-    """Fail before the server and the cluster start, and return the ids of the checked runs."""
+def check_night(
+    home: Home, plans: Sequence[RunPlan], budget: Budget | None, telemetry: str | None
+) -> str | None:
+    """Check what all runs of a night share, and return the URL of the collector of metrics, if any.
+
+    Raises:
+        ConfigError: The budget needs a price or a shared folder, the address of the cluster is
+            invalid, or metrics cannot be sent.
+    """
+    from flows.night.preflight.notification_destinations import find_collector
+
     if budget is not None:
         from flows.night.preflight.checks import require_budget_is_counted
         from flows.night.spending import require_prices
@@ -171,6 +176,13 @@ def _preflight(
         require_budget_is_counted(home, budget)
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     named_address()
+    return find_collector(home, telemetry)
+
+
+def _preflight(
+    home: Home, plans: Sequence[RunPlan], board: Board, *, with_canary: bool
+) -> list[str]:
+    """Fail before the server and the cluster start, and return the ids of the checked runs."""
     require_room(home.path)
     lines = [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(

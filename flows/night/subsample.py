@@ -17,6 +17,7 @@ from flows.night.preflight.earlier_usage import (
 from flows.night.spending import require_prices
 from schemas.content_id import content_id
 from schemas.errors import ConfigError
+from schemas.grouping import grouped
 from schemas.night.budget import Budget
 from schemas.night.cost import sum_usd, sum_usd_hourly
 from tasks.planning.dataset import DatasetCache, problem_order
@@ -24,7 +25,6 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
 from tasks.storage.home_records import StoredShare, StoredShares
-from tasks.storage.run_rows import WantedEpisode
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,7 @@ def _cut(request: EvaluationRequest, share: float, seed: int) -> EvaluationReque
 
 
 def _priced(plan: RunPlan, budget: Budget) -> _Priced:
-    of_problem: dict[str, list[WantedEpisode]] = {}
-    for wanted in plan.wanted:
-        of_problem.setdefault(wanted.problem_id, []).append(wanted)
+    of_problem = grouped((wanted.problem_id, wanted) for wanted in plan.wanted)
     order = problem_order(of_problem, plan.spec.benchmark, budget.seed)
     talks = turns_to_build(
         plan, (wanted for problem in order for wanted in of_problem[problem]), {}

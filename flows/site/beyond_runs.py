@@ -19,6 +19,7 @@ from flows.text.work import work_lines
 from schemas.dialog import Role
 from schemas.episode import StepKind
 from schemas.errors import UsageError
+from schemas.grouping import grouped
 from schemas.lake.records import NightRecord
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -126,9 +127,7 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
         lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True
     )
     published = {run["run_id"]: run for run in rows.runs()}
-    events: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows.events():
-        events[row["night_id"]].append(row)
+    events = grouped((row["night_id"], row) for row in rows.events())
     for night in nights:
         seconds = seconds_of(lake, night.night_id)
         works = [
@@ -236,8 +235,15 @@ def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
     """Yield the turns in order, each with its steps and the results of its answer.
 
     Results of turns without a message, such as those of the whole dialogue, come last, without
-    steps.
+    steps. A dialogue of one turn may have scores of another number, since it replays a later turn
+    of a logged dialogue. They stand beside its answer.
     """
+    replayed = {score["turn"] for score in parts["scores"]} - {0, None}
+    if len(replayed) == 1 and len(own := {step["turn"] for step in parts["steps"]} - {0}) == 1:
+        parts = {
+            **parts,
+            "scores": [{**s, "turn": s["turn"] and min(own)} for s in parts["scores"]],
+        }
     before: str | None = None
     with_steps: set[Any] = set()
     for turn, steps in groupby(parts["steps"], key=lambda step: step["turn"]):

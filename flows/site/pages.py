@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import content_id
+from schemas.outside.display import dialogue_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,6 +42,7 @@ def environment() -> "Environment":
         "number": number,
         "short": lambda text: text[:SHORT],
         "name": file_name,
+        "dialogue": lambda row: dialogue_name(row["problem_id"], row["dialog_id"]),
         "day": lambda text: text[:16],
         "seconds": partial(_fixed, digits=1),
         "dollars": partial(_fixed, digits=6),

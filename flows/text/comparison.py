@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.text.records import markdown_table, print_rows, published_records
 from flows.text.result_table import distinct_names
+from schemas.grouping import grouped
 from schemas.night.decision import SEQUENCE
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
@@ -26,10 +27,7 @@ Row = Mapping[str, Any]
 
 def print_comparisons(rows: Sequence[Row]) -> None:
     """Print rows of the table `comparisons`, one table for each pair of runs."""
-    pairs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        pairs.setdefault((row["run_id"], row["other_run_id"]), []).append(row)
-    for pair in pairs.values():
+    for pair in grouped(((row["run_id"], row["other_run_id"]), row) for row in rows).values():
         print("\n".join(_lines(pair)), end="\n\n")
     if rows:
         print(textwrap.fill(LEGEND, _WIDTH))

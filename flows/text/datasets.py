@@ -1,10 +1,10 @@
 """Facts about public datasets, and how their rows are graded, as text."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.errors import DataUnavailable, UsageError
+from schemas.grouping import grouped
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.staging import GradeRoute
 from tasks.datasets.catalogue import UNKNOWN, lines_to_bring, n_staged
@@ -153,10 +153,9 @@ def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
     """Return lines with the totals, and with the rows that cannot be graded, grouped by reason."""
     n_rows = sum(len(route.problem_ids) for route in routes)
     n_routed = sum(len(route.problem_ids) for route in routes if route.runner)
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for route in routes:
-        for name, reason in route.exceptions.items():
-            by_reason[reason].append(name)
+    by_reason = grouped(
+        (reason, name) for route in routes for name, reason in route.exceptions.items()
+    )
     n_gradable = sum(route.n_gradable for route in routes)
     return [
         f"{n_rows:,} rows: {n_routed:,} have a runner, {n_gradable:,} are gradable without a"

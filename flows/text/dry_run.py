@@ -5,14 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+import pyarrow as pa
+
+from flows.night.invocation import check_night
 from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+from flows.night.preflight.checks import check_machine
 from flows.night.preflight.dry_run import Estimate, estimate
 from flows.night.preflight.earlier_usage import Origin
-from flows.night.spending import require_prices
 from flows.text.records import print_rows
+from schemas.errors import ParleyError, RunsFailed
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.planning.plan import plan_night
+from tasks.planning.plan import RunPlan, plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
@@ -41,16 +45,42 @@ def show_dry_run(
     requests: Sequence[EvaluationRequest],
     budget: Budget | None = None,
     *,
+    telemetry: str | None = None,
     json_output: bool,
-) -> None:
-    """Print an estimate for each request.
+) -> list[RunPlan]:
+    """Print an estimate for each request, and return the plans.
+
+    Episodes that several runs share are counted once.
 
     Raises:
-        ConfigError: the budget needs a price that is not configured.
+        ConfigError: see `check_night`.
+        ParleyError: this machine lacks something that a run needs. The estimates are printed.
     """
     plans = plan_night(requests, home)
-    require_prices(plans if budget else (), budget)
-    estimates = [estimate(plan) for plan in plans]
+    unfinished = [plan for plan in plans if not plan.is_finished()]
+    if unfinished:
+        check_night(home, plans, budget, telemetry)
+    estimates, counted = list[Estimate](), pa.chunked_array([], pa.string())
+    for plan in plans:
+        estimates.append(estimate(plan, counted))
+        counted = pa.chunked_array([*counted.chunks, *plan.wanted.ids.chunks])
+    _print_estimates(plans, estimates, json_output=json_output)
+    faults = dict[str, ParleyError]()
+    for plan in unfinished:
+        try:
+            check_machine(plan)
+        except ParleyError as error:
+            faults[plan.request.title] = error
+    if len(plans) == len(faults) == 1:
+        raise next(iter(faults.values()))
+    if faults:
+        raise RunsFailed("; ".join(f"{run} would fail: {error}" for run, error in faults.items()))
+    return plans
+
+
+def _print_estimates(
+    plans: Sequence[RunPlan], estimates: Sequence[Estimate], *, json_output: bool
+) -> None:
     if json_output:
         for plan_estimate in estimates:
             fields = asdict(plan_estimate)

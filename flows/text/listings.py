@@ -261,7 +261,7 @@ def _episodes(home: Home, run: str | None) -> Rows:
     from schemas.lake.records import RunEpisode, RunRecord
 
     lake = _lake(home)
-    columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")
+    columns = ("episode_id", "problem_id", "dialog_id", "sample", "setting", "model", "run_id")
     settings = {record.run_id: record.setting for record in lake.read("runs", RunRecord)}
     keys: dict[str, str] = {}
     if run is not None:
@@ -269,9 +269,22 @@ def _episodes(home: Home, run: str | None) -> Rows:
 
         record = find_run(lake, run)
         keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+    rows = lake.read("run_episodes", RunEpisode, **keys)
+    keys.pop("run_id", None)  # another run may have played an episode
+    parts, ids = lake.parts("episodes", **keys), ["episode_id", "dialog_id"]
+    episodes = lake.read_arrow("episodes", parts, ids)
+    dialogs = dict(zip(*(episodes[name].to_pylist() for name in ids), strict=True))
     return columns, [
-        (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
-        for m in lake.read("run_episodes", RunEpisode, **keys)
+        (
+            m.episode_id,
+            m.problem_id,
+            dialogs.get(m.episode_id),
+            m.sample,
+            settings.get(m.run_id),
+            m.model,
+            m.run_id,
+        )
+        for m in rows
     ]
 
 

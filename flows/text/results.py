@@ -5,6 +5,7 @@ from typing import Any
 
 from flows.text.comparison import decision_lines, decision_markdown
 from flows.text.records import published_records
+from schemas.grouping import grouped
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -22,10 +23,10 @@ def json_results(home: Home, run_ids: Sequence[str]) -> dict[str, list[dict[str,
 
     A run that is not published is not in the map.
     """
-    by_run: dict[str, list[dict[str, Any]]] = {}
-    for record in _records(home, run_ids):
-        by_run.setdefault(record["run_id"], []).append({name: record[name] for name in _IN_JSON})
-    return by_run
+    return grouped(
+        (record["run_id"], {name: record[name] for name in _IN_JSON})
+        for record in _records(home, run_ids)
+    )
 
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Transcript of one episode: its messages and the verdicts of its tests."""
+"""Transcript of one episode: its messages, the verdicts of its tests and its ratings."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.night.decision import Decision
-from schemas.outside.display import plain_text
-from schemas.verdict import TestVerdict
+from schemas.outside.display import dialogue_name, plain_text
+from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.dialogue.reviewed_subject import draft_note
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -45,12 +45,13 @@ def transcript_text(home: Home, prefix: str) -> str:
             else f"no episode begins with {prefix!r}"
         )
         raise UsageError(f"{problem}. `parley list episodes` shows all ids")
-    # Several runs can contain an episode. Prefer an audited run.
-    member = next((m for m in members if _audits(lake, m)), members[0])
+    # Several runs can contain an episode. Prefer an audited and judged run.
+    member = max(members, key=lambda m: bool(_audits(lake, m)) + bool(_ratings(lake, m)))
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [*_head(lake, episode, member)]
     parts += [step_text(step, "context") for step in _before(lake, episode)]
     verdicts, audits = _verdicts(lake, member), _audits(lake, member)
+    ratings = _ratings(lake, member)
     for position, step in enumerate(episode.steps):
         parts.append(
             step_text(step, f"step {position + 1}", note=draft_note(episode.steps, position))
@@ -61,6 +62,9 @@ def transcript_text(home: Home, prefix: str) -> str:
                 for v in verdicts
                 if v.turn == step.turn
             ]
+            parts += ratings.pop(step.turn, [])
+    for turn, lines in ratings.items():
+        parts += [f"\n── {f'turn {turn}' if turn else 'the whole dialogue'} ──", *lines]
     if episode.error:
         parts.append(f"Stopped ({episode.stop_reason}): {episode.error}")
     return plain_text("\n".join(parts))
@@ -88,6 +92,18 @@ def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
     ]
 
 
+def _ratings(lake: Lake, member: RunEpisode) -> dict[int, list[str]]:
+    """Return a line for each rating, by turn. Turn 0 stands for the whole dialogue."""
+    lines: dict[int, list[str]] = {}
+    for row in lake.read("judge_verdicts", JudgeVerdict, **_keys(member)):
+        if row.episode_id == member.episode_id:
+            value = row.label if row.value is None else f"{row.value:g}"
+            shown = f"unscored: {row.unscored_reason}" if value is None else f"rated {value}"
+            name = " · ".join(filter(None, (row.rubric, row.dimension)))
+            lines.setdefault(row.turn, []).append(f"   [{shown}] {name} (judge {row.judge})")
+    return lines
+
+
 def _audits(lake: Lake, member: RunEpisode) -> dict[tuple[int, str], ForgeryAudit]:
     rows = lake.read("forgery_audit", ForgeryAudit, **_keys(member))
     return {
@@ -108,9 +124,10 @@ def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
     share = record.task_share if record else None
     task_share = "" if share is None else f" · run with {share:.1%} of the tasks"
     setting = f"{episode.benchmark}.{episode.setting} · {episode.dataset_version}"
+    dialogue = dialogue_name(episode.problem_id, episode.dialog_id)
     yield (
         f"episode {episode.episode_id}\n"
-        f"{setting} · {episode.problem_id} · sample {episode.sample}{task_share}\n"
+        f"{setting} · {dialogue} · sample {episode.sample}{task_share}\n"
         f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} ·"
         f" {episode.started_at}"
     )

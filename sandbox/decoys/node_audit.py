@@ -15,6 +15,7 @@ from sandbox.interface import Sandbox
 from sandbox.judging.runners.programs import RepositoryProgram
 from sandbox.judging.runners.run import run_tests
 from schemas.audit import Audited, AuditOutcome
+from schemas.grouping import grouped
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
@@ -51,9 +52,9 @@ def altered_tests(
     by_node: dict[str, Edit] = {}
     for name, text in files.items():
         own = [node for node in nodes if node.partition("::")[0] == name]
-        by_scope: dict[str, list[Edit]] = {}
-        for edit in (edit for edit in edits_of(text, draw) if edit.reach != "maybe"):
-            by_scope.setdefault(edit.scope, []).append(edit)
+        by_scope = grouped(
+            (edit.scope, edit) for edit in edits_of(text, draw) if edit.reach != "maybe"
+        )
         chosen = {
             scope: _chosen(edits, draw)
             for scope, edits in by_scope.items()

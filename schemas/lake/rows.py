@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.errors import CorruptRows, SchemaMismatch
+from schemas.grouping import grouped
 from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
 from schemas.outside.hidden import hidden
 
@@ -272,11 +273,8 @@ class PackedRows(Sequence[M]):
 
     def take(self, places: Sequence[int]) -> list[M]:
         """Return the rows at these positions, in their order. Each batch is unpacked once."""
-        in_batch: dict[int, list[int]] = {}
-        for at in places:
-            in_batch.setdefault(at // BATCH_ROWS, []).append(at)
         found: dict[int, M] = {}
-        for number, positions in in_batch.items():
+        for number, positions in grouped((at // BATCH_ROWS, at) for at in places).items():
             inside = [at % BATCH_ROWS for at in positions]
             rows = (
                 from_arrow(self._unpacked(number).take(pa.array(inside, pa.int64())), self._model)

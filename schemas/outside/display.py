@@ -48,6 +48,11 @@ def plain_text(text: str) -> str:
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 
+def dialogue_name(problem_id: str, dialog_id: str) -> str:
+    """Return the name of a dialogue: its id, after the problem's id if it does not contain that."""
+    return dialog_id if problem_id in dialog_id else f"{problem_id} · {dialog_id}"
+
+
 def markdown_cell(text: str, width: int = 120) -> str:
     """Return a cell of a markdown table in which no pipe, markup, link or HTML takes effect."""
     return _LINK.sub(r"\\", plain_line(text, width).translate(_ESCAPED))

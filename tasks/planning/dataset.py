@@ -249,13 +249,18 @@ def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> Playe
     dialogs = PlayedDialogs(staged.dialogs, partial(benchmark.data.plays, setting))
     if not dialogs:
         versions = {dialog.dataset_version for dialog in staged.dialogs}
+        others = [
+            name
+            for name in benchmark.settings
+            if PlayedDialogs(staged.dialogs, partial(benchmark.data.plays, name))
+        ]
         how = ". ".join(
             filter(None, (how_to_get(benchmark, version, setting) for version in sorted(versions)))
         )
         raise ConfigError(
             f"none of the {len(staged.dialogs)} dialogs of this data belongs to setting "
             f"{benchmark.name}.{setting}. Name other data with --data, or run another setting "
-            f"({', '.join(name for name in benchmark.settings if name != setting)})"
+            f"({', '.join(others)})"
             f"{'. ' if how else ''}{how}"
         )
     return dialogs

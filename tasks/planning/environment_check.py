@@ -24,6 +24,7 @@ from sandbox.judging.runners.run import RUNNER_VERSION, run_tests
 from schemas.content_id import content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, SandboxUnavailable
+from schemas.grouping import grouped
 from schemas.run import Limits, RunSpec
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.contract import Benchmark, Staged
@@ -81,10 +82,11 @@ def with_environments_checked(
 
 def environment_lines(dialogs: Sequence[Dialog]) -> tuple[str, ...]:
     """Return a line for each fault of an environment, with the problems that it affects."""
-    by_fault: dict[str, list[str]] = {}
-    for dialog in dialogs:
-        if dialog.environment_fault:
-            by_fault.setdefault(_summary(dialog.environment_fault), []).append(dialog.problem_id)
+    by_fault = grouped(
+        (_summary(dialog.environment_fault), dialog.problem_id)
+        for dialog in dialogs
+        if dialog.environment_fault
+    )
     return tuple(
         f"environment_missing: {len(names)} {'task' if len(names) == 1 else 'tasks'} "
         f"({', '.join(names)}): {fault}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas.errors import CorruptRows
+from schemas.grouping import grouped
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow, to_arrow
 from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
@@ -61,15 +62,12 @@ def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
         DiskFull: the disk is full. Each part is either rewritten or unchanged.
     """
     lake, result = Lake(home.lake), Migration()
-    older = [
-        (partition, path)
+    older = grouped(
+        (partition.keys.get("run_id"), (partition, path))
         for partition, path in _parts(home.lake)
         if _is_older(partition.table, path)
-    ]
-    by_run: dict[str | None, list[tuple[Partition, Path]]] = {}
-    for partition, path in older:
-        by_run.setdefault(partition.keys.get("run_id"), []).append((partition, path))
-    for run_id, parts in by_run.items():
+    )
+    for run_id, parts in older.items():
         with home.run_lock(run_id) if run_id else nullcontext():
             _migrate_run(home, lake, parts, result, set_aside=set_aside)
     return result

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.episode import Episode, StopReason
+from schemas.grouping import grouped
 from schemas.lake.rows import PackedRows, from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import RunSpec
@@ -90,9 +91,8 @@ class EpisodeFiles:
     def chosen(self, wanted: Ids) -> LakeRows:
         """Return file and position of the episodes that `rows` returns, without reading them."""
         heads = listing_again(self._look)
-        parts, places = list(heads), dict[int, list[int]]()
-        for number, at in _chosen_places(list(heads.values()), _text_array(wanted)):
-            places.setdefault(number, []).append(at)
+        parts = list(heads)
+        places = grouped(_chosen_places(list(heads.values()), _text_array(wanted)))
         return LakeRows(
             "episodes",
             tuple((parts[number], array("q", rows)) for number, rows in places.items()),

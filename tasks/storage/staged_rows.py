@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from schemas.content_id import content_id
 from schemas.dialog import Context, Dialog, Turn
 from schemas.errors import CorruptRows
+from schemas.grouping import grouped
 from schemas.lake.rows import PackedRows, column_of, from_arrow
 from schemas.problem import Problem
 from tasks.storage.parquet_store import Lake
@@ -181,10 +182,11 @@ class StagedPart(Generic[M]):
         return [(places[key], key) for key in keys]
 
     def _read(self, places: Iterable[int]) -> dict[int, M]:
-        of_group: dict[int, list[int]] = {}
-        for place in sorted(places):
-            if place < self._starts[-1]:
-                of_group.setdefault(bisect_right(self._starts, place) - 1, []).append(place)
+        of_group = grouped(
+            (bisect_right(self._starts, place) - 1, place)
+            for place in sorted(places)
+            if place < self._starts[-1]
+        )
         models: dict[int, M] = {}
         for number, inside in of_group.items():
             rows = self._group(number).take(

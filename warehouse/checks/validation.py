@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.errors import UnknownName
+from schemas.grouping import grouped
 from schemas.lake.records import QualityCheck
 from schemas.lake.tables import TABLES
 from warehouse.checks import docs
@@ -170,10 +171,7 @@ def _read_columns(suite: Suite) -> pa.Schema:
 
 def _types(parent: pa.Schema | pa.StructType, paths: Iterable[str]) -> dict[str, pa.DataType]:
     """Return the types of the fields that the paths name, without other parts of nested fields."""
-    parts: dict[str, list[str]] = {}
-    for path in paths:
-        name, _, rest = path.partition(".")
-        parts.setdefault(name, []).append(rest)
+    parts = grouped((name, rest) for name, _, rest in (path.partition(".") for path in paths))
     return {name: _with_parts(parent.field(name).type, rest) for name, rest in parts.items()}
 
 

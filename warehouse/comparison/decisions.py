@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from schemas.grouping import grouped
 from warehouse.comparison.runs import ComparedRun
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ class Decisions:
 
     def __init__(self, connection: "DuckDBPyConnection") -> None:
         self._by_pair: dict[tuple[str, str], dict[str, MetricDecision]] = {}
-        self._stopped: dict[str, list[str]] = {}
         for run_id, baseline, metric, decision, low, high in connection.execute(
             "select run_id, baseline_run_id, metric, decision, low, high from decisions "
             "order by all"
@@ -53,10 +53,8 @@ class Decisions:
             self._by_pair.setdefault((run_id, baseline), {})[metric] = MetricDecision(
                 decision, low, high
             )
-        for run_id, metric in connection.execute(
-            "select run_id, metric from stopped_runs order by all"
-        ).fetchall():
-            self._stopped.setdefault(run_id, []).append(metric)
+        stopped = connection.execute("select run_id, metric from stopped_runs order by all")
+        self._stopped: dict[str, list[str]] = grouped(stopped.fetchall())
 
     def between(self, run: ComparedRun, other: ComparedRun) -> PairDecisions:
         """Return the decisions of a run against exactly this other run."""
@@ -107,9 +105,9 @@ def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
     It is true for decisions that are selected at the night's smallest alpha. It is NULL without a
     claim, and if a night decided only one run.
     """
-    nights: dict[str, list[tuple[Any, ...]]] = {}
-    for night_id, *row in connection.execute(_DECISIONS).fetchall():
-        nights.setdefault(night_id, []).append(tuple(row))
+    nights = grouped(
+        (night_id, row) for night_id, *row in connection.execute(_DECISIONS).fetchall()
+    )
     connection.execute("update decisions set is_night_wide = null where is_night_wide is not null")
     for rows in nights.values():
         if len({run_id for run_id, *_ in rows}) > 1:

@@ -7,8 +7,10 @@ own and no p-value, and replaces the test.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
+from schemas.grouping import grouped
 from warehouse.comparison.decisions import BETTER, EQUIVALENT, WORSE
 from warehouse.comparison.history import trend
 from warehouse.comparison.paired import ALPHA, adjusted
@@ -100,12 +102,8 @@ def _gain(difference: float, better: str) -> float:
 
 
 def _lines(history: Sequence[Row]) -> list[list[Row]]:
-    lines: dict[tuple[Any, ...], list[Row]] = {}
-    for row in history:
-        lines.setdefault(
-            (row["family"], row["series"], row["metric"], row["metric_version"]), []
-        ).append(row)
-    return list(lines.values())
+    key = itemgetter("family", "series", "metric", "metric_version")
+    return list(grouped((key(row), row) for row in history).values())
 
 
 def _night_q_values(

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from warehouse.intervals import cluster_bootstrap
+from warehouse.intervals import cluster_bootstrap, sorted_groups
 
 Name = TypeVar("Name", bound=Hashable)
 ALPHA, POWER = 0.05, 0.8
@@ -68,7 +68,7 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
     if not differences:
         return Paired(undefined_because=NOTHING_SHARED)
     n = len(differences)
-    groups = _by_problem(differences, problems)
+    groups = sorted_groups(differences, problems)
     low, high = cluster_bootstrap(differences, problems) if len(groups) > 1 else (0.0, 0.0)
     is_binary = len(groups) == n and all(score in (0.0, 1.0) for score in (*values, *others))
     return Paired(
@@ -85,13 +85,6 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
         else wilcoxon([math.fsum(d) / len(d) for d in groups.values()]),
         mde=minimum_detectable_effect(groups),
     )
-
-
-def _by_problem(differences: Sequence[float], problems: Sequence[str]) -> Mapping[str, list[float]]:
-    groups: dict[str, list[float]] = {}
-    for difference, problem in zip(differences, problems, strict=True):
-        groups.setdefault(problem, []).append(difference)
-    return dict(sorted(groups.items()))
 
 
 def mcnemar(differences: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from schemas.grouping import grouped
 from schemas.night.decision import BOOTSTRAP, SEQUENCE
 from warehouse import sql_files
 from warehouse.comparison.decisions import Decisions, MetricDecision
@@ -98,9 +99,7 @@ def compare_scores(
         sql_files.load("queries", "score_pairs").statement,
         {"run_id": run_id, "other_run_id": other_run_id},
     ).fetchall()
-    by_metric: dict[str, list[tuple[Any, ...]]] = {}
-    for metric, *row in rows:
-        by_metric.setdefault(metric, []).append(tuple(row))
+    by_metric = grouped((row[0], row[1:]) for row in rows)
     pairs = {metric: _paired(by_metric[metric]) for metric in sorted(by_metric)}
     q_values = adjusted({metric: pair.p_value for metric, pair in pairs.items()})
     return {metric: replace(pair, q_value=q_values[metric]) for metric, pair in pairs.items()}

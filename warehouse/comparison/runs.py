@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import content_id
+from schemas.grouping import grouped
 from schemas.night.decision import THRESHOLD
 from warehouse import sql_files
 from warehouse.connect import fetch_rows
@@ -161,9 +162,7 @@ def in_order(runs: Sequence[ComparedRun]) -> tuple[tuple[ComparedRun, ...], ...]
     checkpoint that was evaluated late is in its place. Otherwise, also for one name with several
     revisions, the first evaluation decides.
     """
-    checkpoints: dict[str, list[ComparedRun]] = {}
-    for run in runs:
-        checkpoints.setdefault(run.checkpoint, []).append(run)
+    checkpoints = grouped((run.checkpoint, run) for run in runs)
     is_numbered = len({re.sub(r"\d+", "#", run.model) for run in runs}) == 1
 
     def place(of_one: Sequence[ComparedRun]) -> tuple[list[int], str, str]:

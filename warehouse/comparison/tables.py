@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from schemas.grouping import grouped
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
 from warehouse.comparison.paired import Paired
@@ -54,10 +55,8 @@ def refresh_comparisons(
 
 
 def _series(runs: Sequence[ComparedRun]) -> tuple[Series, ...]:
-    members_by_series: dict[tuple[str, str], list[ComparedRun]] = {}
-    for run in runs:
-        members_by_series.setdefault((run.family, run.series), []).append(run)
-    return tuple(in_order(members) for _, members in sorted(members_by_series.items()))
+    members = grouped(((run.family, run.series), run) for run in runs)
+    return tuple(in_order(runs_of_one) for _, runs_of_one in sorted(members.items()))
 
 
 def _wanted(

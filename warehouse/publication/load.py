@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import SchemaMismatch
+from schemas.grouping import grouped
 from schemas.lake.tables import LOADED
 from warehouse import sql_files
 from warehouse.connect import identifier
@@ -171,10 +172,8 @@ def loaded_parts(connection: "DuckDBPyConnection", table: str) -> dict[str, tupl
         ),
         [table],
     ).fetchall()
-    parts_by_folder: dict[str, list[Part]] = {}
-    for folder, part, size, mtime_ns in rows:
-        parts_by_folder.setdefault(folder, []).append(Part(part, size, mtime_ns))
-    return {folder: tuple(parts) for folder, parts in parts_by_folder.items()}
+    parts = grouped((folder, Part(*part)) for folder, *part in rows)
+    return {folder: tuple(of_folder) for folder, of_folder in parts.items()}
 
 
 def unload(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -> None:

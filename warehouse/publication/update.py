@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from schemas.content_id import text_digest
 from schemas.errors import SchemaMismatch
+from schemas.grouping import grouped
 from schemas.lake.records import results_digest
 from schemas.lake.tables import LOADED
 from warehouse import sql_files
@@ -90,22 +91,20 @@ def unsound(
         judged: runs with any change.
         damaged: partitions that could not be loaded.
     """
-    faults: dict[str, list[str]] = {}
-    for damage in damaged:
-        for run_id in _runs_hurt(connection, damage.partition):
-            faults.setdefault(run_id, []).append(damage.reason)
+    faults = [
+        (run_id, damage.reason)
+        for damage in damaged
+        for run_id in _runs_hurt(connection, damage.partition)
+    ]
     set_runs(connection, "judged_runs", judged)
     for rule in sql_files.load_all("soundness", RULES):
-        for run_id, fault in connection.execute(rule.statement).fetchall():
-            faults.setdefault(run_id, []).append(fault)
+        faults += connection.execute(rule.statement).fetchall()
     for run_id, spec_json in connection.execute(
         "select run_id, spec_json from runs semi join judged_runs using (run_id)"
     ).fetchall():
         if text_digest(spec_json) != run_id:
-            faults.setdefault(run_id, []).append(
-                "record_of_run: its specification belongs to another run"
-            )
-    return faults
+            faults.append((run_id, "record_of_run: its specification belongs to another run"))
+    return grouped(faults)
 
 
 def _runs_hurt(connection: "DuckDBPyConnection", partition: Partition) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flows.night.reporting.destinations import Notify
     from flows.site.target import SiteTarget
     from schemas.night.budget import Budget, CapSpent
+    from tasks.planning.plan import RunPlan
     from tasks.planning.reporting.report import RunReport
     from tasks.planning.request import EvaluationRequest
 
@@ -78,14 +79,30 @@ def _print_missing_baselines(home: Home, run_ids: Sequence[str]) -> bool:
 
     missing = missing_baselines(home.path, run_ids)
     for baseline, titles, is_known in missing:
-        why = (
-            "none of its published runs has this setting with equal data and options"
-            if is_known
-            else "no published run in this home has this name. `parley list runs` shows all"
-        )
-        line = f"not compared with baseline {baseline!r}: {', '.join(titles)}. The reason: {why}"
-        print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
+        why = "none of its published runs has this setting with equal data and options"
+        _print_not_compared(baseline, titles, why if is_known else _UNKNOWN)
     return not all(is_known for _, _, is_known in missing)
+
+
+_UNKNOWN = "no published run in this home has this name. `parley list runs` shows all"
+
+
+def _print_not_compared(baseline: str, titles: Sequence[str], why: str) -> None:
+    line = f"not compared with baseline {baseline!r}: {', '.join(titles)}. The reason: {why}"
+    print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
+
+
+def _print_unknown_baselines(plans: Sequence["RunPlan"]) -> bool:
+    """Print baselines that name neither a finished run nor one of these plans.
+
+    Return True if there are any.
+    """
+    from tasks.planning.decisions.baseline import unknown_baselines
+
+    unknown = unknown_baselines(plans)
+    for baseline, titles in unknown.items():
+        _print_not_compared(baseline, titles, _UNKNOWN)
+    return bool(unknown)
 
 
 def print_budget_stop(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:
@@ -204,8 +221,10 @@ def evaluate(
     if dry_run:
         from flows.text.dry_run import show_dry_run
 
-        show_dry_run(home, requests, budget, json_output=json_output)
-        return
+        plans = show_dry_run(home, requests, budget, telemetry=telemetry, json_output=json_output)
+        raise typer.Exit(
+            ParleyError.exit_code if _print_unknown_baselines(plans) and fail_on else 0
+        )
     from flows.night.invocation import run_night
     from flows.night.reporting.live_lines import board_for_terminal
 

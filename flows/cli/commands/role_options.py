@@ -221,6 +221,17 @@ def price_fields(price: Price) -> Mapping[str, Any]:
     return {"usd_per_million_input": price[0], "usd_per_million_output": price[1]} if price else {}
 
 
+def require_role(role: Role, named: object, roles: RoleValues, price: object) -> None:
+    """Raise ConfigError if flags configure a role for which the command names no model."""
+    flags = [_BY_NAME[name].option(role) for name in roles[role]]
+    flags += [f"--{role}-price"] if price is not None else []
+    if flags and not named:
+        raise ConfigError(
+            f"{', '.join(flags)}: the command names no {role}, so this has no effect. Add"
+            f" --{role} SPEC, or remove it"
+        )
+
+
 def role_request(
     role: Role,
     text: str,

@@ -10,6 +10,7 @@ from flows.cli.commands.role_options import (
     RoleValues,
     judge_requests,
     price_fields,
+    require_role,
     role_request,
     simulator_request,
 )
@@ -235,9 +236,12 @@ def run(
     If the command is interrupted, type it again to resume: finished work is not repeated.
     """
     from sandbox.registry import default_name
-    from tasks.planning.participants.choice import refuse_needless_embedder, refuse_needless_judges
+    from tasks.planning.participants.choice import refuse_needless_models
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
+    require_role("simulator", simulator, roles, simulator_price)
+    require_role("judge", judge, roles, judge_price)
+    require_role("embedder", embedder, roles, embedder_price)
     subject_request = role_request(
         "subject", _subject_spec(model, subject), roles, price_fields(price)
     )
@@ -277,8 +281,7 @@ def run(
         resume=resume,
     )
     request = request.trusting(ca_file) if ca_file else request
-    for refuse_needless in (refuse_needless_judges, refuse_needless_embedder):
-        refuse_needless(request)
+    refuse_needless_models(request)
     caps = parse_budget(budget or [])
     evaluate(
         find_home(), [request], json_output, dry_run=dry_run, budget=caps, fail_on=fail_on or ()

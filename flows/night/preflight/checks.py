@@ -69,7 +69,25 @@ def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]
 
 
 def preflight(plan: RunPlan) -> None:
-    """Check the sandbox, packages and endpoints that pending episodes and judgements need.
+    """Check this machine, and the endpoints that pending episodes and judgements need.
+
+    Raises:
+        ConfigError, SandboxUnavailable: See `check_machine`.
+        ModelUnavailable: An endpoint does not answer, or the key or the model's name is wrong. The
+            message says what to fix.
+    """
+    if plan.embedder is not None:
+        _check_embedder(plan.embedder, in_play=plan.spec.embedder_in_play is not None)
+    check_machine(plan)
+    require_same_models(plan)
+    if plan.pending():
+        _check_endpoints(model.access for model in plan.models)
+    elif _has_pending_judgements(plan):
+        _check_endpoints(judge.access for judge in plan.judges.values())
+
+
+def check_machine(plan: RunPlan) -> None:
+    """Check the agent, sandbox and packages that pending episodes need, but no endpoint.
 
     Print a warning for each missing toolchain of pending tasks, whose verdicts would be unscored.
 
@@ -79,12 +97,8 @@ def preflight(plan: RunPlan) -> None:
             import is missing, and the sandbox uses this environment's packages.
         SandboxUnavailable: The sandbox or the run's agent needs something that is not installed.
             The message says what to install.
-        ModelUnavailable: An endpoint does not answer, or the key or the model's name is wrong. The
-            message says what to fix.
     """
     require_trees_are_met(plan)
-    if plan.embedder is not None:
-        _check_embedder(plan.embedder, in_play=plan.spec.embedder_in_play is not None)
     for identity in (model.identity for model in plan.models):
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
@@ -93,26 +107,22 @@ def preflight(plan: RunPlan) -> None:
                 f" sends work to other machines. Unset {ADDRESS_VARIABLE}, or serve the model"
                 " yourself and give its address: openai:MODEL@BASE_URL"
             )
-    require_same_models(plan)
     pending = plan.pending()
     if pending:
         _check_agent(plan)
-    if plan.runs_programs:
-        sandbox = DockerSandbox() if plan.images else sandboxes.load(plan.spec.sandbox)
-        if isinstance(sandbox, DockerSandbox) and plan.images:
-            _check_images(sandbox, plan.images)
-        else:
-            sandbox.check()
-        problems = [plan.problems[name] for name in pending.problem_ids]
-        if getattr(sandbox, "has_host_packages", False):
-            require_packages(plan.benchmark, plan.spec.dataset_version, problems)
-        if not plan.images:
-            for line in toolchain_warnings(sandbox, problems):
-                print(line, file=sys.stderr)
-    if pending:
-        _check_endpoints(model.access for model in plan.models)
-    elif _has_pending_judgements(plan):
-        _check_endpoints(judge.access for judge in plan.judges.values())
+    if not plan.runs_programs:
+        return
+    sandbox = DockerSandbox() if plan.images else sandboxes.load(plan.spec.sandbox)
+    if isinstance(sandbox, DockerSandbox) and plan.images:
+        _check_images(sandbox, plan.images)
+    else:
+        sandbox.check()
+    problems = [plan.problems[name] for name in pending.problem_ids]
+    if getattr(sandbox, "has_host_packages", False):
+        require_packages(plan.benchmark, plan.spec.dataset_version, problems)
+    if not plan.images:
+        for line in toolchain_warnings(sandbox, problems):
+            print(line, file=sys.stderr)
 
 
 def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from flows.night.preflight.assumed_requests import (
     judge_calls,
     judge_requests,
@@ -29,6 +31,8 @@ from tasks.language.providers.registry import PROVIDERS, provider_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.journaling.dialogue_calls import read_unfinished
+
+_NONE = pa.chunked_array([], pa.string())
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,14 @@ class Estimate:
     """(variable, model) of each key that pending work needs but the environment lacks."""
 
 
-def estimate(plan: RunPlan) -> Estimate:
-    """Count the pending requests, excluding those whose answers the journal already contains."""
-    pending = plan.pending()
+def estimate(plan: RunPlan, counted: pa.ChunkedArray = _NONE) -> Estimate:
+    """Count the pending requests, excluding those whose answers the journal already contains.
+
+    Args:
+        plan: Plan of the run.
+        counted: Ids of episodes that the estimate of another run contains.
+    """
+    pending = plan.pending().without(counted)
     unfinished = read_unfinished(plan.home.journal(plan.run_id), pending.ids.to_pylist())
     subject = simulator = Calls()
     talks = turns_to_build(plan, pending, known_talks(plan))

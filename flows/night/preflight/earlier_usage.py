@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
+from schemas.grouping import grouped
 from schemas.lake.records import RunRecord, ServedHours
 from schemas.night.cost import RoleCost
 from schemas.run import ModelIdentity
@@ -237,10 +238,8 @@ def usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | No
 
     Return None if no earlier run shows it. The lake is read once per plan.
     """
-    by_run: dict[tuple[str, str], list[ServedHours]] = {}
-    for row in plan.lake.read("served_hours", ServedHours, benchmark=plan.spec.benchmark):
-        if row.role == role:
-            by_run.setdefault((row.model, row.run_id), []).append(row)
+    served = plan.lake.read("served_hours", ServedHours, benchmark=plan.spec.benchmark)
+    by_run = grouped(((row.model, row.run_id), row) for row in served if row.role == role)
     records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark) if by_run else []
     settings = {record.run_id: record.setting.partition(".")[2] for record in records}
     usages: list[tuple[tuple[float, int], str, str]] = []

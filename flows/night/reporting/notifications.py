@@ -28,6 +28,7 @@ from flows.night.reporting.events import (
     summary_lines,
 )
 from schemas.errors import ParleyError, RunsFailed
+from schemas.grouping import grouped
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 
@@ -105,9 +106,7 @@ def _key(event: Event, report: RunReport) -> Key:
 
 
 def _cause_lines(event: Event, reports: Iterable[RunReport]) -> list[Line]:
-    causes: dict[tuple[str, str], list[RunReport]] = {}
-    for report in reports:
-        causes.setdefault((report.model, report.reason or ""), []).append(report)
+    causes = grouped(((report.model, report.reason or ""), report) for report in reports)
     return [
         Line(
             f"{_first_titles([report.title for report in of_cause])}: {reason}",

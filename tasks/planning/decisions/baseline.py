@@ -9,7 +9,7 @@ from schemas.episode import Score
 from schemas.errors import ConfigError
 from schemas.lake.records import RunRecord, utc_now
 from schemas.night.decision import PREDECESSOR, ComparisonRule, DecisionRule
-from tasks.storage.parquet_store import listing_again
+from tasks.storage.parquet_store import Lake, listing_again
 from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, runs_named
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
     Raises:
         NoBaseline: no finished run that is comparable to this run has the baseline's name.
     """
-    other = _chosen(_own_run(plan), rule, _finished_runs(plan))
+    other = _chosen(_own_run(plan), rule, _finished_runs(plan.lake, benchmark=plan.spec.benchmark))
     return None if other is None else Baseline(other, *_read_scores(plan, other))
 
 
@@ -61,7 +61,7 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
     by_id = {plan.run_id: plan for plan in plans}
     pending = {plan.run_id for plan in plans if not plan.is_finished()}
     finished = {
-        name: _finished_runs(plan)
+        name: _finished_runs(plan.lake, benchmark=name)
         for name, plan in {plan.spec.benchmark: plan for plan in plans}.items()
     }
     for plan in plans:
@@ -80,6 +80,23 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
             and not _waits_for(by_id, other.run_id, plan.run_id)
         ):
             plan.awaits = other.run_id
+
+
+def unknown_baselines(plans: Sequence["RunPlan"]) -> dict[str, list[str]]:
+    """Map each baseline that names no finished run and no plan to the titles of its runs."""
+    titles = dict[str, list[str]]()
+    for plan in plans:
+        rule = plan.request.comparison
+        if rule is not None and rule.baseline is not None:
+            titles.setdefault(rule.baseline, []).append(
+                f"{plan.spec.full_setting} · {plan.spec.label}"
+            )
+    if not titles:
+        return {}
+    runs = [*map(_own_run, plans), *_finished_runs(plans[0].lake)]
+    return {
+        name: of for name, of in titles.items() if not any(_is_named(run, name) for run in runs)
+    }
 
 
 def _waits_for(plans: Mapping[str, "RunPlan"], run_id: str | None, other: str) -> bool:
@@ -133,13 +150,9 @@ def _predecessor(own: ComparedRun, alike: Iterable[ComparedRun]) -> ComparedRun 
     return nearest_run(own, checkpoints[at - 1]) if at else None
 
 
-def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:
-    benchmark = plan.spec.benchmark
-    records = plan.lake.read("runs", RunRecord, benchmark=benchmark)
-    rules = {
-        rule.run_id: rule
-        for rule in plan.lake.read("comparison_rules", ComparisonRule, benchmark=benchmark)
-    }
+def _finished_runs(lake: Lake, **keys: str) -> list[ComparedRun]:
+    records = lake.read("runs", RunRecord, **keys)
+    rules = {rule.run_id: rule for rule in lake.read("comparison_rules", ComparisonRule, **keys)}
     return [
         _compared(record, rule.family if (rule := rules.get(record.run_id)) else record.model)
         for record in records

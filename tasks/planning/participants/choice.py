@@ -149,18 +149,6 @@ def _agent_needs_embedder(request: EvaluationRequest) -> bool:
     return request.model.agent is not None and AGENTS.load(request.model.agent).needs_embedder
 
 
-def refuse_needless_embedder(request: EvaluationRequest) -> None:
-    """Raise ConfigError if the request names an embedder that its setting does not need."""
-    if request.embedder is None or _agent_needs_embedder(request):
-        return
-    benchmark, setting = find_setting(request.benchmark.name)
-    if not _needs_embedder(benchmark.setting(setting)):
-        raise ConfigError(
-            f"--embedder {request.embedder.spec}: {benchmark.name}.{setting} uses no vectors. "
-            "Remove the option"
-        )
-
-
 def choose_judges(
     request: EvaluationRequest,
     benchmark: Benchmark,
@@ -204,26 +192,35 @@ def choose_judges(
     return chosen
 
 
-def refuse_needless_judges(request: EvaluationRequest) -> None:
-    """Refuse a judge if the setting has no rubric: whoever names a judge expects judgements.
+_USES: Mapping[str, tuple[str, Callable[[Benchmark, str], bool]]] = {
+    "simulator": ("has no simulated user", lambda of, name: of.setting(name).needs_simulator),
+    "judge": ("has no rubrics", lambda of, name: bool(of.rubrics(name))),
+    "embedder": ("uses no vectors", lambda of, name: _needs_embedder(of.setting(name))),
+}
+"""Role -> what is said of a setting without the role, and whether a setting has the role."""
 
-    Raises:
-        ConfigError: the request names a judge, and the setting has no rubric.
-    """
-    if not request.judges:
-        return
+
+def refuse_needless_models(request: EvaluationRequest) -> None:
+    """Raise ConfigError if the request names a model for a role that its setting does not have."""
+    models = {
+        "simulator": [request.simulator] if request.simulator else [],
+        "judge": list(request.judges.values()),
+        "embedder": [request.embedder]
+        if request.embedder and not _agent_needs_embedder(request)
+        else [],
+    }
     benchmark, setting = find_setting(request.benchmark.name)
-    if not benchmark.rubrics(setting):
-        judged = [name for name in benchmark.settings if benchmark.rubrics(name)]
-        others = (
-            f". Settings with rubrics: {', '.join(f'{benchmark.name}.{name}' for name in judged)}"
-            if judged
-            else ""
-        )
-        raise ConfigError(
-            f"{benchmark.name}.{setting} has no rubrics, so --judge has no effect. "
-            f"Remove it{others}"
-        )
+    for role, (lack, has_role) in _USES.items():
+        if models[role] and not has_role(benchmark, setting):
+            others = ", ".join(
+                f"{benchmark.name}.{name}"
+                for name in benchmark.settings
+                if has_role(benchmark, name)
+            )
+            raise ConfigError(
+                f"--{role} {models[role][0].spec}: {benchmark.name}.{setting} {lack}, so the option"
+                f" has no effect. Remove it{f'. Settings that use it: {others}' if others else ''}"
+            )
 
 
 def run_options(

@@ -76,6 +76,23 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         (("show", "abc"), 2, ["no episode begins with 'abc'", "parley list episodes"]),
         (("import", "codeif", ".", "--model", "m", "--out", "x.jsonl"), 2, ["base"]),
         (("export", "recording", "--run", "abc", "--out", "x.jsonl"), 2, ["no run 'abc'"]),
+        (
+            (*GOLD, "--simulator", "control:empty"),
+            2,
+            ["--simulator control:empty", "codeif.static has no simulated user", "Remove it"],
+        ),
+        (
+            (*GOLD, "--simulator-temperature", "0.5"),
+            2,
+            ["--simulator-temperature", "names no simulator", "Add --simulator SPEC"],
+        ),
+        ((*GOLD, "--judge-price", "1", "2"), 2, ["--judge-price", "names no judge"]),
+        ((*GOLD, "--embedder-revision", "a"), 2, ["--embedder-revision", "names no embedder"]),
+        (
+            (*GOLD, "--baseline", "nosuch", "--fail-on", "regression", "--dry-run"),
+            1,
+            ["not compared with baseline 'nosuch': codeif.static · control:gold", "no published"],
+        ),
         ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
         ((*GOLD, "--top-p", "0"), 2, ["top_p = 0.0"]),
         (("bogus",), 2, ["bogus"]),
@@ -159,6 +176,31 @@ def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(
     assert run_id in done.err
     assert "type the same command" in done.err
     assert not (home / "prefect").exists()
+
+
+def test_a_dry_run_refuses_what_its_night_refuses(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARLEY_OPENHANDS", str(tmp_path / "none"))
+    lacking, night = (*GOLD, "--agent", "openhands", "--dry-run"), tmp_path / "night.yaml"
+    done = parley(home, *lacking)
+    assert (done.code, "make openhands" in done.err, "Dry run" in done.out) == (1, True, True)
+    text = (
+        "benchmarks: [{name: codeif.static, dataset_version: sample}]\n"
+        "models: [{spec: 'control:gold'}, {spec: 'control:empty', agent: openhands}]"
+    )
+    night.write_text(text)
+    done = parley(home, "nightly", "--config", str(night), "--dry-run")
+    said = "codeif.static · control:empty+openhands would fail: "
+    assert (done.code, said in done.err, "control:gold" in done.out) == (1, True, True)
+    for line, said in (
+        ("telemetry: localhost", "telemetry: 'localhost' is not an HTTP URL"),
+        ("budget: {usd: 5}", "usd_per_million_input"),
+    ):
+        night.write_text(f"{text}\n{line}".replace("control:gold", "openai:m@http://127.0.0.1:9"))
+        done = parley(home, "nightly", "--config", str(night), "--dry-run")
+        assert (done.code, said in done.err) == (2, True), done.err
+    assert not (home / "lake" / "runs").exists()
 
 
 def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from flows.night.config import read_config
 from schemas.errors import ConfigError
+from tasks.planning.request import ModelRequest
 
 MODELS = "models: [{spec: 'control:gold'}]\n"
 BENCHMARKS = "benchmarks: [{name: codeif.static}]\n"
@@ -80,6 +81,17 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
         "codeif lists models that `models` does not contain: control:glod. `models` contains "
         "control:gold"
     ) in said
+
+
+def test_what_is_listed_twice_runs_once(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    gold, static = "{spec: 'control:gold'}", "{name: codeif.static"
+    entries = f"{static}}}, {static}, limit: 2}}, {static}, models: ['control:gold']}}"
+    path.write_text(f"models: [{gold}, {gold}]\nbenchmarks: [{entries}]")
+    settings = read_config(path)
+    assert [request.benchmark.limit for request in settings.requests(tmp_path)] == [None, 2]
+    model = ModelRequest(spec="control:empty")
+    assert [one.benchmark.limit for one in settings.requests_for(model, tmp_path)] == [None, 2]
 
 
 def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:

@@ -120,6 +120,17 @@ def test_dialogues_are_judged_once_without_a_sandbox_and_other_runs_take_the_jud
     assert query(served_home, drift)[1] == [(len(CLEAR.drift), 0, 0.0)] * 2
     episodes = "select count(distinct episode_id), count(distinct run_id) from judge_verdicts"
     assert query(served_home, episodes)[1] == [(2 * N_DIALOGS, 2)]
+    run_id = code.json()["run_id"]
+    listed = parley_process(
+        served_home, "list", "episodes", "--run", run_id, "--json", environ=environ
+    ).json()
+    stored = f"select episode_id, dialog_id from episodes where run_id = '{run_id}'"
+    assert {(row["episode_id"], row["dialog_id"]) for row in listed} == set(
+        query(served_home, stored)[1]
+    )
+    shown = parley_process(served_home, "show", listed[0]["episode_id"], environ=environ).out
+    assert shown.count("   [rated 4] clear · clarity (judge openai:mock)\n") == N_ROUNDS, shown
+    assert "── the whole dialogue ──\n   [rated 1] whole" in shown
 
 
 def test_a_killed_run_asks_for_no_judgement_twice(

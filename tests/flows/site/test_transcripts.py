@@ -129,6 +129,20 @@ def test_dialogues_of_one_problem_have_names_of_their_own(dialog_id: str, name: 
     assert f"<title>{name} · m" in page
 
 
+def test_scores_of_a_replayed_turn_stand_beside_its_answer() -> None:
+    score = {"metric": "m", "instruction_id": "", "value": 1.0, "unscored_reason": None}
+    parts: dict[str, list[dict[str, Any]]] = {
+        "steps": [step(0, 1, "user", "Hello"), step(1, 1, "assistant", "Hi")],
+        "test_verdicts": [],
+        "judge_verdicts": [],
+        "scores": [{**score, "turn": turn} for turn in (0, 11)],
+    }
+    turns = [(turn["turn"], len(turn["steps"]), len(turn["scores"])) for turn in turns_of(parts)]
+    assert turns == [(1, 2, 1), (0, 0, 1)]
+    parts["scores"].append({**score, "turn": 1})
+    assert [turn["turn"] for turn in turns_of(parts)] == [1, 0, 11]
+
+
 def test_tool_steps_are_folded_and_their_calls_are_text() -> None:
     call = {"call_id": "1", "name": "<i>edit</i>", "arguments": '{"x": "</pre><script>"}'}
     steps = [

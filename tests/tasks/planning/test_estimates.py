@@ -264,6 +264,26 @@ def test_feedback_costs_what_the_paper_s_did(tmp_path: Path, server: ModelServer
         assert USD_PER_FEEDBACK / 2 <= each <= 2 * USD_PER_FEEDBACK, feedback
 
 
+def test_episodes_of_two_runs_are_counted_once(tmp_path: Path, server: ModelServer) -> None:
+    model = ModelRequest(spec=f"openai:m@{server.base_url}", revision="1")
+    one, two = (
+        plan_run(
+            EvaluationRequest(
+                model=model,
+                benchmark=BenchmarkRequest(
+                    name="codeif.static", dataset_version="sample", samples=samples
+                ),
+            ),
+            Home(tmp_path),
+        )
+        for samples in (1, 2)
+    )
+    first, second = estimate(one), estimate(two)
+    rest = estimate(two, one.wanted.ids)
+    assert second.pending == first.pending + rest.pending == 2 * first.pending
+    assert second.calls == first.calls + rest.calls > first.calls
+
+
 def test_a_run_of_controls_costs_nothing(tmp_path: Path) -> None:
     """Each setting of the samples with controls in all roles."""
     control = ModelRequest(spec="control:empty")
