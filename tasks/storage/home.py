@@ -214,28 +214,33 @@ class Home:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name}.lock"
 
-    @contextmanager
-    def lock(self, name: str, message: str) -> Iterator[None]:
-        """Hold a lock of this home during the block.
+    def lock(self, name: str, message: str) -> AbstractContextManager[None]:
+        """Hold a lock of this home during the block. See `hold_lock`."""
+        return hold_lock(self._lock_file(name), message)
 
-        Args:
-            name: name of the lock.
-            message: text of the error.
 
-        Raises:
-            UsageError: another process holds the lock.
-        """
-        from filelock import FileLock, Timeout
+@contextmanager
+def hold_lock(file: Path, message: str) -> Iterator[None]:
+    """Hold a lock during the block.
 
-        lock = FileLock(self._lock_file(name))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(message) from None
-        try:
-            yield
-        finally:
-            lock.release()
+    Args:
+        file: file of the lock.
+        message: text of the error.
+
+    Raises:
+        UsageError: another process holds the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(message) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def find_home(
