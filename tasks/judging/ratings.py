@@ -12,7 +12,6 @@ from schemas.errors import SourceUnreadable
 from schemas.outside.display import is_plain_name
 from schemas.problem import QuarantinedRow
 from schemas.verdict import Rating
-from tasks.benchmarks.raw_rows import BadRow
 from tasks.judging.rubric import RatingScale, Scales
 from tasks.storage.home import Home
 from tasks.storage.home_records import reviewed_items
@@ -26,6 +25,14 @@ QUARANTINE = "ratings"
 """Value of the quarantine column `benchmark`. The file's name is in `dataset_version`."""
 MOST_LETTERS = 60
 EXCERPT_LENGTH = 200
+
+
+class BadRating(ValueError):
+    """Error for a row that is not a valid rating. `reason` is its machine-readable name."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
 
 
 @dataclass(frozen=True)
@@ -155,12 +162,12 @@ def read_ratings(
     """
     numeric = _numeric_dimensions(lines)
     by_key: dict[tuple[str, tuple[str, int, str, str]], list[tuple[Line, Rating]]] = {}
-    bad: list[tuple[Line, BadRow]] = []
+    bad: list[tuple[Line, BadRating]] = []
     for line in lines:
         try:
             rating = _rating(line, episodes, numeric)
             by_key.setdefault((rating.rater, rating.key), []).append((line, rating))
-        except BadRow as fault:
+        except BadRating as fault:
             bad.append((line, fault))
     for rows in by_key.values():
         agree = all(rating == rows[0][1] for _, rating in rows)
@@ -168,7 +175,8 @@ def read_ratings(
         numbers = ", ".join(str(line.number) for line, _ in (*rows, *surplus))
         detail = f"the rows on lines {numbers} rate the same item"
         bad += [
-            (line, BadRow("duplicate" if agree else "contradiction", detail)) for line, _ in surplus
+            (line, BadRating("duplicate" if agree else "contradiction", detail))
+            for line, _ in surplus
         ]
     bad.sort(key=lambda row: row[0].number)
     return RatingFile(
@@ -194,32 +202,32 @@ def _rating(
 ) -> Rating:
     """Return a line's rating. `numeric`: whether values of a (rubric, dimension) are numbers."""
     if len(line.fields) != len(COLUMNS):
-        raise BadRow(
+        raise BadRating(
             "wrong_columns", f"{len(line.fields)} fields where the header has {len(COLUMNS)}"
         )
     empty = [column for column in COLUMNS if not line[column] and column != "dimension"]
     if empty:
-        raise BadRow("missing_field", f"{', '.join(empty)}: empty")
+        raise BadRating("missing_field", f"{', '.join(empty)}: empty")
     odd = [
         name
         for name in ("rubric", "dimension", "rater")
         if len(line[name]) > MOST_LETTERS or not is_plain_name(line[name])
     ]
     if odd:
-        raise BadRow(
+        raise BadRating(
             "bad_name",
             f"{', '.join(odd)}: a name has at most {MOST_LETTERS} characters, all of them visible",
         )
     episode = episodes.get(line["episode_id"])
     if episode is None:
-        raise BadRow(
+        raise BadRating(
             "unknown_episode",
             f"no episode of this home has the id {line['episode_id']!r}. Write the complete id",
         )
     turn = int(line["turn"]) if line["turn"].isascii() and line["turn"].isdecimal() else None
     if turn is None or (turn and turn not in episode.turns):
         last = max(episode.turns, default=0)
-        raise BadRow(
+        raise BadRating(
             "bad_turn",
             f"turn {line['turn']!r}: the episode has turns 1 to {last}; use 0 for the dialogue as a"
             " whole",
@@ -227,12 +235,12 @@ def _rating(
     scale, number = _scale(line, episode), _number(line["value"])
     is_number = numeric[line["rubric"], line["dimension"]]
     if is_number and (number is None or not math.isfinite(number)):
-        raise BadRow(
+        raise BadRating(
             "bad_number",
             f"value {line['value']!r}: this dimension has numeric values, such as 4.5",
         )
     if fault := scale.fault_of(number if is_number and number is not None else line["value"]):
-        raise BadRow("out_of_range", fault)
+        raise BadRating("out_of_range", fault)
     return Rating(
         rater=line["rater"],
         benchmark=episode.benchmark,
@@ -255,13 +263,13 @@ def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
     dimensions = episode.scales.get(line["rubric"])
     if dimensions is None:
         names = ", ".join(sorted(episode.scales))
-        raise BadRow(
+        raise BadRating(
             "unknown_rubric",
             f"{line['rubric']!r} is not a rubric of {episode.benchmark}. Use one of {names}",
         )
     if line["dimension"] not in dimensions:
         names = ", ".join(map(repr, dimensions))
-        raise BadRow(
+        raise BadRating(
             "unknown_dimension",
             f"{line['dimension']!r} is not a dimension of {line['rubric']}. Use one of {names}",
         )
