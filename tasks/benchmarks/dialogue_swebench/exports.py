@@ -19,6 +19,7 @@ from tasks.benchmarks.conditions import (
     condition_cells,
     condition_of,
     query_records,
+    query_rows,
     without,
 )
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
@@ -32,15 +33,27 @@ _RUBRICS = ("naturalness", "coherence")
 Run = Mapping[str, Any]
 
 
+_NOT_SHOWN = ("run_id", "spec_json", "task_share", "subsample_seed")
+"""Columns of queries that identify a run or determine its condition."""
+
+
 def _run_rows(
-    runs: Iterable[Run],
+    home: Path,
+    query: str,
     run_ids: Sequence[str],
-    columns: tuple[str, ...],
     condition: Callable[[Run], Condition],
+    needed: str = "run_id",
 ) -> Rows:
-    """Return a row for each named run, or else for the newest run of each system and condition."""
+    """Return a row for each named run, or else for the newest run of each system and condition.
+
+    The columns are those of the query. A run whose column `needed` is empty or 0 has no row.
+    """
+    names, values = query_rows(home, NAME, query, run_ids)
+    columns = tuple(name for name in names if name not in _NOT_SHOWN)
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for run in runs:
+    for run in (dict(zip(names, row, strict=True)) for row in values):
+        if not run[needed]:
+            continue
         cells = condition_cells(condition(run))
         key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
         named = (run["run_id"],) if run_ids else ()
@@ -59,20 +72,7 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    columns = (
-        "model",
-        "setting",
-        "dataset_version",
-        "sample",
-        "resolved",
-        "n_resolved",
-        "turns",
-        "steps",
-        "usd",
-        "n_dialogues",
-        "isolated",
-    )
-    return _run_rows(query_records(home, NAME, "agents", run_ids), run_ids, columns, _condition)
+    return _run_rows(home, "agents", run_ids, _condition)
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -222,20 +222,9 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    columns = (
-        "model",
-        "setting",
-        "dataset_version",
-        "sample",
-        "asks",
-        "n_asks",
-        "turns",
-        "resolved",
-        "n_resolved",
-        "isolated",
+    return _run_rows(
+        home, "resolved", run_ids, lambda run: condition_of(run, SETTINGS), needed="n_asks"
     )
-    asked = (run for run in query_records(home, NAME, "resolved", run_ids) if run["n_asks"])
-    return _run_rows(asked, run_ids, columns, lambda run: condition_of(run, SETTINGS))
 
 
 EXPORTS: Mapping[str, Export] = {
