@@ -64,11 +64,7 @@ class Registry(Generic[T]):
     def module_of(self, name: str) -> str:
         """Return the name of the module that contains a built-in or installed plug-in."""
         built_in = self.built_in.get(name)
-        return (
-            built_in.partition(":")[0]
-            if built_in
-            else _entry_points(self.group, tuple(sys.path))[name].module
-        )
+        return built_in.partition(":")[0] if built_in else _entry_points(self.group)[name].module
 
     def require(self, name: str) -> None:
         """Raise UnknownName, which lists the known names, if no plug-in has the name."""

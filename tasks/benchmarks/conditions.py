@@ -4,9 +4,9 @@ A condition is everything but the model that can change a figure of a results ta
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.content_id import content_id
 from schemas.errors import UsageError
@@ -38,6 +38,7 @@ _UNPINNED = "unpinned"
 """Start of the revision of an endpoint whose weights are unknown. A date follows."""
 Condition = Mapping[str, str]
 """Condition of a run: canonical JSON of each part, by name. Parts that the run lacks are absent."""
+Run = TypeVar("Run")
 
 
 def condition_of(run: Mapping[str, Any], settings: Mapping[str, Setting]) -> Condition:
@@ -108,15 +109,19 @@ def without(condition: Condition, *parts: str) -> Condition:
     return {name: value for name, value in condition.items() if not name.startswith(parts)}
 
 
-def rows_of(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield the conditions of table rows: every condition that no other condition includes.
+def by_row(
+    runs: Iterable[Run], condition_of_run: Callable[[Run], Condition]
+) -> Iterator[tuple[Condition, list[Run]]]:
+    """Yield the condition of each table row, and the runs that belong in the row, in their order.
 
-    A run without an option or judge therefore appears in the rows of all their values.
+    The rows have the conditions that no other condition includes. A run without an option or judge
+    therefore appears in the rows of all their values.
     """
-    by_json = list({json.dumps(c, sort_keys=True): c for c in conditions}.items())
-    for _, condition in sorted(by_json, key=lambda item: item[0]):
-        if not any(fits(condition, other) and condition != other for _, other in by_json):
-            yield condition
+    conditions = [(run, condition_of_run(run)) for run in runs]
+    by_json = {json.dumps(own, sort_keys=True): own for _, own in conditions}
+    for _, row in sorted(by_json.items()):
+        if not any(fits(row, other) and row != other for other in by_json.values()):
+            yield row, [run for run, own in conditions if fits(own, row)]
 
 
 def fits(condition: Condition, row: Condition) -> bool:

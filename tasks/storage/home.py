@@ -187,25 +187,30 @@ class Home:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name}.lock"
 
-    @contextmanager
-    def lock(self, name: str, message: str) -> Iterator[None]:
-        """Hold a lock of this home during the block.
+    def lock(self, name: str, message: str) -> AbstractContextManager[None]:
+        """Hold a lock of this home during the block. See `hold_lock`."""
+        return hold_lock(self._lock_file(name), message)
 
-        Args:
-            name: name of the lock.
-            message: text of the error.
 
-        Raises:
-            UsageError: another process holds the lock.
-        """
-        from filelock import FileLock, Timeout
+@contextmanager
+def hold_lock(file: Path, message: str) -> Iterator[None]:
+    """Hold a lock during the block.
 
-        try:
-            held = FileLock(self._lock_file(name)).acquire(timeout=0)
-        except Timeout:
-            raise UsageError(message) from None
-        with held:
-            yield
+    Args:
+        file: file of the lock.
+        message: text of the error.
+
+    Raises:
+        UsageError: another process holds the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        held = FileLock(file).acquire(timeout=0)
+    except Timeout:
+        raise UsageError(message) from None
+    with held:
+        yield
 
 
 def find_home(

@@ -74,13 +74,17 @@ class OpenSettings:
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Model that Parley serves itself. See `tasks.language.servers.vllm_metrics.serving`."""
+    """Model that Parley serves itself."""
 
     access: ModelAccess
+    """Model to serve. Its endpoint has no address, but the model's path."""
     settings: VllmSettings | None
     revision: str | None
+    """Revision of a repository, as the user states it."""
     logs: Path
+    """Folder of the servers' logs."""
     on_progress: Callable[[str], None] = lambda _: None
+    """Called with the phase of a starting server, and with an empty text at the end."""
 
 
 Read = Callable[[str, SpecSettings], ModelAccess]
