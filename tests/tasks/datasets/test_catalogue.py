@@ -36,6 +36,11 @@ def test_a_declaration_fits_its_benchmark(dataset: PublicDataset) -> None:
     benchmark = BENCHMARKS.load(dataset.benchmark)
     assert dataset.version in benchmark.data.versions
     assert set(dataset.settings) <= benchmark.settings.keys()
+    if dataset.is_run and dataset.settings:
+        setting = dataset.settings[0]
+        flags = dataset.command(Path("FOLDER")).split()
+        assert ("--judge" in flags) == bool(benchmark.rubrics(setting))
+        assert ("--simulator" in flags) == benchmark.settings[setting].needs_simulator
     for source in dataset.sources:
         exact = {place for path, place in source.files.items() if not is_pattern(path)}
         assert not dataset.files or exact <= dataset.files.keys(), (
