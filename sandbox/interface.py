@@ -114,6 +114,14 @@ class Sandbox(Protocol):
         ...
 
 
+def python_failure(sandbox: Sandbox) -> Completed | None:
+    """Run a trivial Python program that reads the harness. Return its result if it failed."""
+    program = "import sys; open(sys.argv[1]); print(6 * 7)"
+    with sandbox.session(Limits()) as session:
+        done = session.run(("{python}", "-c", program, "{harness}/run_function_tests.py"))
+    return None if done.exit_code == 0 and done.stdout.strip() == b"42" else done
+
+
 @runtime_checkable
 class ImageSandbox(Protocol):
     """Sandbox that runs programs in images."""

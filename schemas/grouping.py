@@ -1,5 +1,6 @@
 """Grouping of values by a key."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
@@ -7,9 +8,9 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return key -> its values, keys and values in the order of the (key, value) pairs."""
-    groups: dict[K, list[V]] = {}
+def grouped(pairs: Iterable[tuple[K, V]]) -> defaultdict[K, list[V]]:
+    """Return key -> its values, in the order of the (key, value) pairs. Other keys have none."""
+    groups: defaultdict[K, list[V]] = defaultdict(list)
     for key, value in pairs:
-        groups.setdefault(key, []).append(value)
+        groups[key].append(value)
     return groups

@@ -1,10 +1,9 @@
 """Stage `judge`: judge a run's dialogues, on Dask workers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from schemas.content_id import content_id
 from schemas.episode import Episode, by_episode
@@ -123,23 +122,6 @@ class JudgeAhead(Ahead):
         super().__init__(plan, client)
         self._judgements, self._context = judgements, context
         self._requested_ids = set(judgements.known_judgements())
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        self._open.enter_context(closing_run(self.client, self._context.key))
-        self._open.enter_context(
-            shard_attempt(self.plan.home.tries(self._context.key), self._context.invocation)
-        )
-        return super().__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._open.__exit__(kind, error, trace)
 
     def begin(self, work: str) -> Any:
         wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
@@ -167,6 +149,17 @@ class JudgeAhead(Ahead):
         for future in [self.submit(judge_shard, shard) for shard in shards]:
             self.add(future.result())
         return list(self._judgements.rows(wanted, self._judgements.known_judgements()))
+
+
+@contextmanager
+def judging_ahead(
+    plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
+) -> Iterator[JudgeAhead]:
+    """Judge early during the block. At its end the workers close what they opened for that."""
+    attempt = shard_attempt(plan.home.tries(context.key), context.invocation)
+    with closing_run(client, context.key), attempt:
+        with JudgeAhead(plan, judgements, context, client) as ahead:
+            yield ahead
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from schemas.content_id import ID_LENGTH
 from schemas.errors import SchemaMismatch
+from schemas.lake.records import RESULT_TABLES, SEAL_PREFIX
 from schemas.lake.tables import TABLES
 from warehouse.object_path import ObjectPath
 
@@ -289,8 +290,11 @@ def _reading(table: str, path: Path) -> "Iterator[pq.ParquetFile]":
         ) from error
 
 
-def is_other_version(table: str, path: Path) -> bool:
-    """Return whether a part is a complete file of its table, written by another schema version."""
+def stated_version(table: str, path: Path) -> bytes | None:
+    """Return the schema version that a part states, or None if it is no complete file of its table.
+
+    `?`: the part states none.
+    """
     import pyarrow as pa
 
     from schemas.lake.tables import NAME_KEY, VERSION_KEY
@@ -298,11 +302,17 @@ def is_other_version(table: str, path: Path) -> bool:
     try:
         metadata = read_schema(path).metadata or {}
     except (pa.ArrowException, ValueError, OSError):
-        return False
-    return (
-        metadata.get(NAME_KEY) == table.encode()
-        and metadata.get(VERSION_KEY) != str(TABLES[table].version).encode()
-    )
+        return None
+    return metadata.get(VERSION_KEY, b"?") if metadata.get(NAME_KEY) == table.encode() else None
+
+
+def flush(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
@@ -315,17 +325,7 @@ def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
             )
 
 
-SEALED = (
-    "episodes",
-    "run_episodes",
-    "test_verdicts",
-    "forgery_audit",
-    "judge_verdicts",
-    "scores",
-    "quality_checks",
-)
-SEAL_PREFIX = "seal."
-"""Prefix of the names under which a record stores its seal, in `state`."""
+SEALED = (*RESULT_TABLES, "quality_checks")
 
 
 def table_seal(folder: Path) -> str:

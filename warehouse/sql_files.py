@@ -1,6 +1,5 @@
 """SQL statements of the package: one per file, its grain in line 1."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -50,8 +49,3 @@ def load(folder: Folder, name: str) -> SqlFile:
 def path(folder: Folder, name: str) -> Traversable:
     """Return the file of a statement of the package."""
     return files("warehouse") / "sql" / folder / f"{name}.sql"
-
-
-def load_all(folder: Folder, wanted: Iterable[str]) -> tuple[SqlFile, ...]:
-    """Return several statements of a folder, in the given order."""
-    return tuple(load(folder, name) for name in wanted)

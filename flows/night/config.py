@@ -152,9 +152,14 @@ class NightlyConfig(Frozen):
         )
         return SiteTarget(url=url or "", target=target)
 
-    @property
-    def _judges(self) -> dict[str, ModelRequest]:
-        return ({"": self.judge} if self.judge else {}) | self.judges
+    def _judges_of(self, entry: BenchmarkEntry, folder: Path) -> dict[str, ModelRequest]:
+        """Return the judges of an entry, without those of rubrics that only other entries have."""
+        judges = ({"": self.judge} if self.judge else {}) | self.judges
+        others = [_rubrics(other.name) for other in self.benchmarks] if self.judges else []
+        elsewhere = set[str]().union(*others) - (_rubrics(entry.name) if others else set())
+        return {
+            name: _located(judge, folder) for name, judge in judges.items() if name not in elsewhere
+        }
 
     @model_validator(mode="after")
     def _require_site_url(self) -> Self:
@@ -204,7 +209,7 @@ class NightlyConfig(Frozen):
             model=_located(model, folder),
             benchmark=_benchmark(entry, folder),
             simulator=_located(self.simulator, folder) if self.simulator else None,
-            judges={name: _located(judge, folder) for name, judge in self._judges.items()},
+            judges=self._judges_of(entry, folder),
             embedder=self.embedder,
             sandbox=self.sandbox,
             concurrency=self.concurrency,
@@ -216,6 +221,11 @@ class NightlyConfig(Frozen):
             comparison=self.comparison,
             decide=entry.decide or self.decide,
         )
+
+
+def _rubrics(name: str) -> set[str]:
+    benchmark, setting = find_setting(name)
+    return {rubric.name for rubric in benchmark.rubrics(setting)}
 
 
 def _distinct(requests: Iterable[EvaluationRequest]) -> tuple[EvaluationRequest, ...]:

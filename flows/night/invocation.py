@@ -20,9 +20,7 @@ from sandbox.host.abandoned import end_abandoned
 from schemas.errors import DiskFull, RunsFailed, UsageError
 from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
-from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.dataset import DatasetCache
-from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
 from tasks.planning.reporting.report import (
@@ -117,6 +115,7 @@ def run_build(
     """
     from flows.night.preflight.checks import preflight_build
     from flows.orchestration.server import starting_prefect_server
+    from tasks.planning.builds.build_plan import plan_build
     from tasks.planning.builds.built_folder import require_place
 
     _remove_leftovers(home)
@@ -183,6 +182,8 @@ def _preflight(
     home: Home, plans: Sequence[RunPlan], board: Board, *, with_canary: bool
 ) -> list[str]:
     """Fail before the server and the cluster start, and return the ids of the checked runs."""
+    from tasks.planning.environment_check import environment_lines
+
     require_room(home.path)
     lines = [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(

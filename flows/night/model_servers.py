@@ -28,7 +28,8 @@ from flows.night.spending import Spending
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.driver.signals import heed_signals
 from tasks.language.access import ModelAccess
-from tasks.language.providers.registry import is_served_here
+from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.language.servers.vllm_settings import AUTO
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
@@ -242,11 +243,10 @@ class ModelServers:
 
     @contextmanager
     def _server(self, access: ModelAccess, request: ModelRequest) -> Iterator[ModelEndpoint]:
-        from tasks.language.servers.vllm_metrics import serving
-
-        label = access.label
-        with serving(
-            access, request.serve, request.revision, self._home.logs, self._print_line
+        label, serve = access.label, PROVIDERS.load(access.identity.provider).serve
+        assert serve is not None  # Only such models have servers.
+        with serve(
+            ServeRequest(access, request.serve, request.revision, self._home.logs, self._print_line)
         ) as place:
             if place.served_name is None or place.base_url is None:
                 yield place

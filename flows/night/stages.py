@@ -22,7 +22,7 @@ from tasks.decide import DecideAhead
 from tasks.driver.judging import Judgements, judge_context, judgements_of
 from tasks.embed import EmbedAhead, embed
 from tasks.execute import ExecuteStage, expected_verdicts
-from tasks.judge import JudgeAhead, JudgeStage, ask_drift
+from tasks.judge import JudgeAhead, JudgeStage, ask_drift, judging_ahead
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.dataset import write_staged
 from tasks.planning.participants.models import player_prices
@@ -133,7 +133,8 @@ class Stages:
                 n_pending,
                 played,
             )
-            self.work.keep_wanted(plan)
+            # An early decision may have made some episodes unnecessary.
+            self.work.pending &= set(plan.wanted.ids.to_pylist())
             session.servers.keep(plan, used=judges if judging else (), later=judges)
         session.servers.keep(plan, later=judges)
         if judging:
@@ -282,7 +283,7 @@ class Stages:
 
     def _judging_ahead(self, is_judged_ahead: bool) -> AbstractContextManager[JudgeAhead | None]:
         return (
-            JudgeAhead(self._plan, self._judgements, *self._reach_judges())
+            judging_ahead(self._plan, self._judgements, *self._reach_judges())
             if is_judged_ahead
             else nullcontext()
         )

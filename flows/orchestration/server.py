@@ -119,28 +119,18 @@ class PendingServer:
 
 
 @contextmanager
-def prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterator[PrefectServer]:
-    """Yield a Prefect server that answers. Flows of this process use it within the block.
-
-    Args:
-        home: Parley's home.
-        secret_names: variables to hide from the server, besides those that look like keys.
-
-    Raises:
-        ServerUnavailable: the configured server does not answer, or none could be started.
-    """
-    with starting_prefect_server(home, secret_names=secret_names) as pending:
-        yield pending.wait_ready()
-
-
-@contextmanager
 def starting_prefect_server(
     home: Path, *, secret_names: tuple[str, ...] = ()
 ) -> Iterator[PendingServer]:
     """Yield a Prefect server that may still be starting.
 
-    The caller can do other slow work before it calls `wait_ready`. If a server that Parley started
-    crashes within the block, it is restarted with the same port and database.
+    The caller can do other slow work before it calls `wait_ready`. Then flows of this process use
+    the server within the block. If a server that Parley started crashes within the block, it is
+    restarted with the same port and database.
+
+    Args:
+        home: Parley's home.
+        secret_names: variables to hide from the server, besides those that look like keys.
     """
     configured = configured_api_url()
     if configured is not None:

@@ -142,7 +142,8 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
     """Return the server's environment: the caller's, without API keys and other databases.
 
     Block types are not registered at the start, which saves 0.8 s. Prefect registers the type of a
-    block when a user saves the block.
+    block when a user saves the block. Type checks in docket's key-value store and plug-ins of
+    Pydantic are off, which saves 0.05 s of processor time.
     """
     inherited = {
         name: value
@@ -163,6 +164,8 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         "PREFECT_LOGGING_COLORS": "false",
         "PREFECT_CLI_PROMPT": "false",
+        "PY_KEY_VALUE_DISABLE_BEARTYPE": "true",
+        "PYDANTIC_DISABLE_PLUGINS": "true",
     }
 
 

@@ -147,14 +147,14 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
             night=night,
             works=works,
             besides=seconds.get("", {}),
-            events=events[night.night_id],
+            events=events.get(night.night_id, []),
         )
     return [
         {
             "night_id": night.night_id,
             "started_at": night.started_at,
             "work": night.work,
-            "n_lost": _n_lost(events[night.night_id]),
+            "n_lost": _n_lost(events.get(night.night_id, [])),
         }
         for night in nights
     ]

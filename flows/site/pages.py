@@ -4,18 +4,16 @@ All values of the templates are untrusted, so they are cleaned and escaped.
 """
 
 import re
-import unicodedata
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.content_id import content_id
-from schemas.outside.display import dialogue_name
+from schemas.outside.display import dialogue_name, plain_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 FIRST_ROWS = 500
 """Rows of a long table that are shown at first: a browser takes seconds to lay out thousands. A
@@ -111,8 +109,4 @@ def _plain(value: Any) -> Any:
     """Return a value without control, format and bidirectional characters. None is a dash."""
     if value is None:
         return "–"
-    if type(value) is not str:
-        return value
-    if value.isascii():
-        return value.translate(_CONTROL)
-    return "".join(c for c in value if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    return plain_text(value) if type(value) is str else value

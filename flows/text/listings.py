@@ -220,17 +220,8 @@ def _runs(home: Home) -> Rows:
 
     records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
     columns = (
-        "run_id",
-        "setting",
-        "dataset_version",
-        "model",
-        "status",
-        "n_episodes",
-        "n_owed",
-        "n_infra",
-        "n_unscored",
-        "finished_at",
-        "withheld_reason",
+        *("run_id", "setting", "dataset_version", "model", "status", "n_episodes"),
+        *("n_owed", "n_infra", "n_unscored", "finished_at", "withheld_reason"),
     )
     rows: list[tuple[Any, ...]] = []
     for record in records:
@@ -266,25 +257,18 @@ def _episodes(home: Home, run: str | None) -> Rows:
     keys: dict[str, str] = {}
     if run is not None:
         from tasks.planning.why_rerun import find_run
+        from tasks.storage.parquet_store import run_keys
 
-        record = find_run(lake, run)
-        keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+        keys = run_keys(find_run(lake, run))
     rows = lake.read("run_episodes", RunEpisode, **keys)
     keys.pop("run_id", None)  # another run may have played an episode
-    parts, ids = lake.parts("episodes", **keys), ["episode_id", "dialog_id"]
-    episodes = lake.read_arrow("episodes", parts, ids)
+    ids = ["episode_id", "dialog_id"]
+    episodes = lake.read_arrow("episodes", lake.parts("episodes", **keys), ids)
     dialogs = dict(zip(*(episodes[name].to_pylist() for name in ids), strict=True))
+    found = ((m, dialogs.get(m.episode_id), settings.get(m.run_id)) for m in rows)
     return columns, [
-        (
-            m.episode_id,
-            m.problem_id,
-            dialogs.get(m.episode_id),
-            m.sample,
-            settings.get(m.run_id),
-            m.model,
-            m.run_id,
-        )
-        for m in rows
+        (m.episode_id, m.problem_id, dialog, m.sample, setting, m.model, m.run_id)
+        for m, dialog, setting in found
     ]
 
 

@@ -73,7 +73,9 @@ def fitted_widths(
     *,
     breaks_words: bool = True,
 ) -> list[int] | None:
-    """Return column widths with which the table fits, or None if it cannot fit.
+    """Return column widths with which the table fits.
+
+    If it cannot fit, return None, or without `breaks_words` the widths of the narrowest table.
 
     Columns start as wide as their content. The widest text columns are narrowed until all fit.
 
@@ -82,20 +84,21 @@ def fitted_widths(
         cells: texts by row. The first cell of a row is a name, which is folded last.
         numeric: for each column, whether it holds numbers, which are never folded.
         room: characters of a line.
-        breaks_words: fold ordinary words as well, if nothing else helps.
+        breaks_words: also fold within words of at most 80 characters, long ones first.
     """
     words = [max(map(len, head.split()), default=1) for head in heads]
     longest = [max((len(line[at]) for line in cells), default=1) for at in range(len(heads))]
     for names_stay_whole, ordinary, shortest in _SHORTEST:
         whole = [is_number or (names_stay_whole and not at) for at, is_number in enumerate(numeric)]
-        unbroken = [
-            _longest_word([line[at] for line in cells], ordinary) for at in range(len(heads))
-        ]
+        most = ordinary if breaks_words else WIDTH
+        unbroken = [_longest_word([line[at] for line in cells], most) for at in range(len(heads))]
         least = [
             max(words[at], n if whole[at] else max(unbroken[at], min(n, shortest)))
             for at, n in enumerate(longest)
         ]
-        if sum(least) + GAP * len(least) > room or not (ordinary or breaks_words):
+        if not (ordinary or breaks_words):
+            return [max(least[at], min(n, _ORDINARY)) for at, n in enumerate(longest)]
+        if sum(least) + GAP * len(least) > room:
             continue
         widths = [max(word, n) for word, n in zip(words, longest, strict=True)]
         while sum(widths) + GAP * len(widths) > room:
@@ -142,8 +145,8 @@ def print_rows(
 
     If the table is wider than the terminal, texts are folded. If rows become tall, each row is
     printed as a block of lines. In a pipe or a log, a line has 80 characters (or COLUMNS): the
-    widest texts are folded, numbers never are. If ordinary words such as a model's name would break
-    then, where nobody could search for them, the table is as wide as its content.
+    widest texts are folded between words. If a word such as a model's name would break then, where
+    nobody could search for it, the table is wider.
 
     Args:
         title: line above the table.
@@ -167,20 +170,19 @@ def print_rows(
     console = Console()
     if not console.is_terminal:
         room = piped_width()
-        fitted = (
-            None if unfolded else fitted_widths(heads, cells, numeric, room - 1, breaks_words=False)
-        )
-        widths = fitted or widths
-        console = Console(width=room if fitted else max(width, room))
+        if not unfolded:
+            widths = fitted_widths(heads, cells, numeric, room - 1, breaks_words=False) or widths
+            width = 1 + sum(wide + GAP for wide in widths if wide)
+        console = Console(width=max(width, room))
     elif width > console.width:
         fitted = fitted_widths(heads, cells, numeric, console.width - 1)
-        is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
-        if is_tall and any(len(cell) > _LONG for line in cells for cell in line):
+        has_long = any(len(cell) > _LONG for line in cells for cell in line)
+        if fitted is None or (has_long and most_lines(cells, fitted) > _MOST_LINES):
             _print_text(
                 "\n".join(_record_lines(title, columns, cells)), console.height if pager else None
             )
             return
-        widths = fitted or widths
+        widths = fitted
     table = Table(
         title=Text(title, style="table.title") if title else None,
         box=box.SIMPLE_HEAD,

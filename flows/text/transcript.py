@@ -13,7 +13,7 @@ from schemas.outside.display import dialogue_name, plain_text
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.dialogue.reviewed_subject import draft_note
 from tasks.storage.home import Home
-from tasks.storage.parquet_store import Lake
+from tasks.storage.parquet_store import Lake, run_keys
 from tasks.storage.run_rows import read_episodes, read_verdicts
 from tasks.storage.staged_rows import context_of
 
@@ -87,7 +87,7 @@ def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
 def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
     return [
         verdict
-        for verdict in read_verdicts(lake, **_keys(member))
+        for verdict in read_verdicts(lake, **run_keys(member))
         if verdict.episode_id == member.episode_id
     ]
 
@@ -95,7 +95,7 @@ def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
 def _ratings(lake: Lake, member: RunEpisode) -> dict[int, list[str]]:
     """Return a line for each rating, by turn. Turn 0 stands for the whole dialogue."""
     lines: dict[int, list[str]] = {}
-    for row in lake.read("judge_verdicts", JudgeVerdict, **_keys(member)):
+    for row in lake.read("judge_verdicts", JudgeVerdict, **run_keys(member)):
         if row.episode_id == member.episode_id:
             value = row.label if row.value is None else f"{row.value:g}"
             shown = f"unscored: {row.unscored_reason}" if value is None else f"rated {value}"
@@ -105,22 +105,18 @@ def _ratings(lake: Lake, member: RunEpisode) -> dict[int, list[str]]:
 
 
 def _audits(lake: Lake, member: RunEpisode) -> dict[tuple[int, str], ForgeryAudit]:
-    rows = lake.read("forgery_audit", ForgeryAudit, **_keys(member))
+    rows = lake.read("forgery_audit", ForgeryAudit, **run_keys(member))
     return {
         (row.turn, row.instruction_id): row for row in rows if row.episode_id == member.episode_id
     }
 
 
-def _keys(member: RunEpisode) -> dict[str, str]:
-    return {"benchmark": member.benchmark, "model": member.model, "run_id": member.run_id}
-
-
 def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
-    """Yield the facts about an episode, then the early decisions of its run.
+    """Yield the facts about an episode, its run's status unless finished, and early decisions.
 
     An unfinished run has no record.
     """
-    record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
+    record = next(iter(lake.read("runs", RunRecord, **run_keys(member))), None)
     share = record.task_share if record else None
     task_share = "" if share is None else f" · run with {share:.1%} of the tasks"
     setting = f"{episode.benchmark}.{episode.setting} · {episode.dataset_version}"
@@ -132,7 +128,9 @@ def _head(lake: Lake, episode: Episode, member: RunEpisode) -> Iterator[str]:
         f" {episode.started_at}"
     )
     if record is not None:
-        for row in lake.read("decisions", Decision, **_keys(member)):
+        if record.status != "finished":
+            yield f"run {record.run_id[:12]}: {record.status}: {record.withheld_reason}"
+        for row in lake.read("decisions", Decision, **run_keys(member)):
             yield decision_line({**row.model_dump(), "setting": record.setting})
 
 

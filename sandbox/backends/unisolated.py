@@ -24,7 +24,7 @@ from sandbox.host.python_environment import (
 from sandbox.host.resource_limits import prlimit_argv
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Channels, Command, completed, supervise
-from sandbox.interface import Completed
+from sandbox.interface import Completed, python_failure
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
@@ -63,9 +63,7 @@ class UnisolatedSandbox:
         Raises:
             SandboxUnavailable: the program fails.
         """
-        with self.session(Limits()) as session:
-            done = session.run(("{python}", "-c", "print(6 * 7)"))
-        if done.exit_code != 0:
+        if done := python_failure(self):
             raise SandboxUnavailable(
                 f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}"
             )

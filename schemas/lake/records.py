@@ -195,17 +195,13 @@ class Checkpoint(Frozen):
     """Time when a night first took the checkpoint, UTC."""
 
 
-_RESULTS = tuple(
-    f"seal.{table}"
-    for table in (
-        "episodes",
-        "run_episodes",
-        "test_verdicts",
-        "forgery_audit",
-        "judge_verdicts",
-        "scores",
-    )
+RESULT_TABLES = (
+    *("episodes", "run_episodes", "test_verdicts"),
+    *("forgery_audit", "judge_verdicts", "scores"),
 )
+"""Tables with the results of a run."""
+SEAL_PREFIX = "seal."
+"""Prefix of the names under which a record stores its seal, in `state`."""
 
 
 class Release(RunRow):
@@ -235,7 +231,8 @@ def results_digest(state: Iterable[tuple[str, str]], finished_at: str) -> str:
         state: state of the run's record, which contains the seals of these files.
         finished_at: stands for the results of a record without seals.
     """
-    sealed = sorted(pair for pair in state if pair[0] in _RESULTS)
+    seals = {SEAL_PREFIX + table for table in RESULT_TABLES}
+    sealed = sorted(pair for pair in state if pair[0] in seals)
     return content_id(sealed or finished_at)
 
 

@@ -30,13 +30,7 @@ class RequestCounts(Frozen):
     """Number of sends to the embedder, a part of `paid`. A run's cost leaves them out."""
 
     def __sub__(self, other: "RequestCounts") -> "RequestCounts":
-        return RequestCounts(
-            asked=self.asked - other.asked,
-            repeated=self.repeated - other.repeated,
-            refused=self.refused - other.refused,
-            paid=self.paid - other.paid,
-            embedder=self.embedder - other.embedder,
-        )
+        return RequestCounts(**{name: n - getattr(other, name) for name, n in self})
 
     @property
     def text(self) -> str:

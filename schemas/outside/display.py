@@ -14,6 +14,7 @@ _LINK = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
 """Positions where a viewer would begin a link on its own."""
 _ESCAPED = {ord(c): f"\\{c}" for c in "\\`*[]<>|~$!"} | {ord("&"): "&amp;"}
 
+_CONTROL = {code: None for code in (*range(32), 127) if chr(code) not in "\n\t"}
 LAST_FAULT = "The last fault:"
 """Prefix of the cause of a run's faults in the reason why it is withheld."""
 
@@ -45,6 +46,8 @@ def plain_difference(before: str, after: str, width: int = 60) -> tuple[str, str
 
 def plain_text(text: str) -> str:
     """Return the text without control characters other than newline and tab."""
+    if text.isascii():
+        return text.translate(_CONTROL)
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 
@@ -88,7 +91,7 @@ def in_three_lines(text: str) -> str:
     head, mark, rest = line.rpartition(LAST_FAULT)
     if not mark:
         return line[: room - len(_CUT)] + _CUT
-    cause = f" {mark}{rest}"[: room * 2 // 3]
+    cause = plain_line(f" {mark}{rest}", room * 2 // 3)
     return head[: room - len(_CUT) - len(cause)].rstrip() + _CUT + cause
 
 

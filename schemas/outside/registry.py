@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from schemas.errors import UnknownName
 
@@ -46,9 +46,7 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """List all names, sorted. No plug-in is imported."""
-        return tuple(
-            sorted({*_entry_points(self.group, tuple(sys.path)), *self.more(), *self.built_in})
-        )
+        return tuple(sorted({*_entry_points(self.group), *self.more(), *self.built_in}))
 
     def load(self, name: str) -> T:
         """Load one plug-in.
@@ -61,7 +59,12 @@ class Registry(Generic[T]):
         if name in (more := self.more()):
             return more[name]()
         self.require(name)
-        return _entry_points(self.group, tuple(sys.path))[name].load()
+        return _entry_points(self.group)[name].load()
+
+    def module_of(self, name: str) -> str:
+        """Return the name of the module that contains a built-in or installed plug-in."""
+        built_in = self.built_in.get(name)
+        return built_in.partition(":")[0] if built_in else _entry_points(self.group)[name].module
 
     def require(self, name: str) -> None:
         """Raise UnknownName, which lists the known names, if no plug-in has the name."""
@@ -69,10 +72,14 @@ class Registry(Generic[T]):
             raise UnknownName(self.kind, name, self.names(), self.remedy)
 
 
-@lru_cache(maxsize=32)
-def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name.
+def _entry_points(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in _all_entry_points(tuple(sys.path)).select(group=group)}
 
-    Listing takes milliseconds, so it is done once for each state of `sys.path`.
+
+@lru_cache(maxsize=8)
+def _all_entry_points(path: tuple[str, ...]) -> Any:
+    """Return the entry points of all groups. The type differs between Python 3.11 and 3.12.
+
+    Listing takes ten milliseconds, so it is done once for each state of `sys.path`.
     """
-    return {point.name: point for point in entry_points(group=group)}
+    return entry_points()

@@ -4,13 +4,13 @@ A condition is everything but the model that can change a figure of a results ta
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.content_id import content_id
 from schemas.errors import UsageError
+from tasks.benchmarks.registry import folder_of
 from tasks.benchmarks.setting import Setting
 from tasks.language.providers.registry import is_control
 from warehouse.connect import Rows, query
@@ -38,6 +38,7 @@ _UNPINNED = "unpinned"
 """Start of the revision of an endpoint whose weights are unknown. A date follows."""
 Condition = Mapping[str, str]
 """Condition of a run: canonical JSON of each part, by name. Parts that the run lacks are absent."""
+Run = TypeVar("Run")
 
 
 def condition_of(run: Mapping[str, Any], settings: Mapping[str, Setting]) -> Condition:
@@ -108,15 +109,19 @@ def without(condition: Condition, *parts: str) -> Condition:
     return {name: value for name, value in condition.items() if not name.startswith(parts)}
 
 
-def rows_of(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield the conditions of table rows: every condition that no other condition includes.
+def by_row(
+    runs: Iterable[Run], condition_of_run: Callable[[Run], Condition]
+) -> Iterator[tuple[Condition, list[Run]]]:
+    """Yield the condition of each table row, and the runs that belong in the row, in their order.
 
-    A run without an option or judge therefore appears in the rows of all their values.
+    The rows have the conditions that no other condition includes. A run without an option or judge
+    therefore appears in the rows of all their values.
     """
-    by_json = list({json.dumps(c, sort_keys=True): c for c in conditions}.items())
-    for _, condition in sorted(by_json, key=lambda item: item[0]):
-        if not any(fits(condition, other) and condition != other for _, other in by_json):
-            yield condition
+    conditions = [(run, condition_of_run(run)) for run in runs]
+    by_json = {json.dumps(own, sort_keys=True): own for _, own in conditions}
+    for _, row in sorted(by_json.items()):
+        if not any(fits(row, other) and row != other for other in by_json.values()):
+            yield row, [run for run, own in conditions if fits(own, row)]
 
 
 def fits(condition: Condition, row: Condition) -> bool:
@@ -164,7 +169,7 @@ def chosen_runs(
 
 
 def query_rows(home: Path, benchmark: str, name: str, run_ids: Sequence[str] | None = None) -> Rows:
-    """Return columns and rows of the query `queries/NAME.sql` of a built-in benchmark.
+    """Return columns and rows of the query `queries/NAME.sql` beside a benchmark's module.
 
     Args:
         home: Parley's data folder.
@@ -178,9 +183,8 @@ def query_rows(home: Path, benchmark: str, name: str, run_ids: Sequence[str] | N
     tables = "select 1 from information_schema.tables where starts_with(table_name, $prefix)"
     if not query(home, tables, {"prefix": f"{benchmark}_"})[1]:
         raise not_published(home, benchmark)
-    source = files(f"tasks.benchmarks.{benchmark}") / "queries" / f"{name}.sql"
-    parameters = {} if run_ids is None else {"run_ids": list(run_ids)}
-    return query(home, read_sql(source).statement, parameters)
+    source = read_sql(folder_of(benchmark) / "queries" / f"{name}.sql")
+    return query(home, source.statement, {} if run_ids is None else {"run_ids": list(run_ids)})
 
 
 def not_published(home: Path, benchmark: str) -> UsageError:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
@@ -94,6 +95,14 @@ def _add_file(path: str) -> str:
     if other is None:
         os.environ[FILES_VARIABLE] = os.pathsep.join((*map(str, _files().values()), str(file)))
     return file.stem
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of the file that defines a benchmark."""
+    BENCHMARKS.require(name)
+    file = _files().get(name) or import_module(BENCHMARKS.module_of(name)).__file__
+    assert file, name
+    return Path(file).parent
 
 
 def _load_file(path: Path) -> "Benchmark":

@@ -9,8 +9,8 @@ receipt beside it records what was fetched and from where.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources.abc import Traversable
@@ -21,8 +21,8 @@ import yaml
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from schemas.base import Frozen
-from schemas.errors import ConfigError, UsageError
-from tasks.storage.home import Home
+from schemas.errors import ConfigError
+from tasks.storage.home import Home, hold_lock
 from tasks.storage.new_folder import replace_file
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -321,8 +321,7 @@ class DataFolders:
             return State.BROUGHT
         return State.UNFINISHED if existing or self.partial(dataset).exists() else State.ABSENT
 
-    @contextmanager
-    def lock(self, dataset: PublicDataset) -> Iterator[None]:
+    def lock(self, dataset: PublicDataset) -> AbstractContextManager[None]:
         """Lock a dataset against other processes while it is fetched.
 
         This also works if several homes share the data folder.
@@ -330,22 +329,13 @@ class DataFolders:
         Raises:
             UsageError: Another process holds the lock.
         """
-        from filelock import FileLock, Timeout
-
         file = self.root / dataset.benchmark / f".{dataset.name}.lock"
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(
-                f"another process is fetching {dataset.full_name}. "
-                "Wait until it has finished, then repeat the command"
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
+        return hold_lock(
+            file,
+            f"another process is fetching {dataset.full_name}. "
+            "Wait until it has finished, then repeat the command",
+        )
 
     def _receipt_file(self, dataset: PublicDataset) -> Path:
         return self.root / dataset.benchmark / f"{dataset.name}.receipt.json"

@@ -13,7 +13,6 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import ModelUnavailable, SandboxUnavailable, Unscorable
 from schemas.problem import TestSuite
-from schemas.verdict import ProgramVerdict
 from tasks.dialogue.agents.repository.labels import EMPTY, MALFORMED
 from tasks.dialogue.engine import Participant, Stop, Transcript, steps_since_message
 from tasks.dialogue.tools import ProgramRunner, WantedProgram
@@ -45,17 +44,14 @@ class ReviewedSubject:
 
         wanted = self.programs_of(transcript, answer.content)
         try:
-            reports = await asyncio.gather(*map(self._run, wanted))
+            reports = await asyncio.gather(
+                *(self.programs.run(w.kind, w.code, w.tests, w.place) for w in wanted)
+            )
         except SandboxUnavailable as fault:
             return Stop(StopReason.INFRA, str(fault), answer.n_calls)
         except Unscorable as missing:
             return Stop(StopReason.NOT_ASKED, str(missing), answer.n_calls)
         return answer.model_copy(update={"programs": tuple(reports)})
-
-    async def _run(self, wanted: WantedProgram) -> ProgramVerdict:
-        if wanted.place is None:
-            return await self.programs.run(wanted.kind, wanted.code, wanted.tests)
-        return await self.programs.run(wanted.kind, wanted.code, wanted.tests, wanted.place)
 
 
 INSTRUCTION, ROUND = "instruction", "round"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sandbox.workspace.interface import COMMAND_LIMITS, CommandResult
+from sandbox.workspace.interface import CommandResult
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
@@ -209,26 +209,14 @@ class Workspaces(Protocol):
     """Interface that opens workspaces for the dialogues of a run."""
 
     def open(
-        self,
-        tree: str | None = None,
-        *,
-        image: str | None = None,
-        place: str = "/testbed",
-        limits: Limits = COMMAND_LIMITS,
-        with_state: bool = True,
-        environment: str = "",
+        self, tree: str, *, environment: str = ""
     ) -> AbstractAsyncContextManager[DialogueWorkspace]:
         """Open a workspace in the state of a digest, in the run's sandbox.
 
-        A resumed dialogue opens the tree of its last journaled step. Grading opens a separate
-        workspace without state.
+        A resumed dialogue opens the tree of its last journaled step.
 
         Args:
-            tree: Digest of a snapshot or a folder. None for the files of the image at `place`.
-            image: Docker image of its commands, pinned by digest. None for the run's sandbox.
-            place: Path of the tree for its commands.
-            limits: Limits of a command.
-            with_state: If False, state other than the tree is left out.
+            tree: Digest of a snapshot or a folder. Empty for the files of the environment's image.
             environment: Packages that commands see: digest of a built environment, or name from
                 `in_image`. Empty for the packages of Parley's own environment.
 

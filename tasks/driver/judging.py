@@ -119,11 +119,7 @@ class Judgements:
 
     def known_judgements(self) -> Mapping[str, Judgement]:
         """Return all stored judgements by id: those in the lake, and this run's log."""
-        return {**self.earlier, **self.log()}
-
-    def log(self) -> Mapping[str, Judgement]:
-        """Return this run's judgements that are in no table yet, by id."""
-        return read_calls(self.folder, JUDGEMENTS)
+        return {**self.earlier, **read_calls(self.folder, JUDGEMENTS)}
 
     def remove_log(self) -> None:
         """Remove the judgements that the lake now holds."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, partial
 from importlib.resources import files
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import yaml
 from pydantic import Field, ValidationError
@@ -36,11 +36,8 @@ from tasks.language.chat_model import (
 )
 from tasks.language.prompt import fill, load_prompt, placeholders
 
-
-class Values(Protocol):
-    """Returns the values of an answer: dimension -> number or word."""
-
-    def __call__(self, answer: Any) -> Mapping[str, float | str]: ...
+Values = Callable[[Any], Mapping[str, float | str]]
+"""Function that returns the values of an answer: dimension -> number or word."""
 
 
 @dataclass(frozen=True)

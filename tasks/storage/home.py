@@ -23,6 +23,16 @@ LAKE_VARIABLE = "PARLEY_LAKE"
 _LOOK_EVERY_S = 0.5
 
 
+class _Below:
+    """Attribute of a home: a file or folder of its folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: "Home", owner: type["Home"] | None = None) -> Path:
+        return home.path / self._name
+
+
 @dataclass(frozen=True)
 class Home:
     """Paths of one home. Folders are created with their first file."""
@@ -30,6 +40,31 @@ class Home:
     path: Path
     lake_at: str | None = None
     """Folder or URL of the lake; None if it is in the home."""
+
+    docs = _Below("docs")
+    """Folder of the quality checks' HTML pages."""
+    logs = _Below("logs")
+    """Folder of the servers' and workers' logs."""
+    warehouse = _Below("warehouse.duckdb")
+    """DuckDB file of the published warehouse."""
+    file_digests = _Below("file_digests.jsonl")
+    """File with the digests of large files."""
+    subsamples = _Below("subsamples.jsonl")
+    """File with the share of each run's tasks that its budget allowed."""
+    served_models = _Below("served_models")
+    """Folder of the facts that endpoints report about their models."""
+    batches = _Below("batches")
+    """Folder of the records of batches in flight at endpoints."""
+    trees = _Below("trees")
+    """Folder of the content-addressed store of agents' workspaces."""
+    environments = _Below("environments")
+    """Folder of the Python environments of repositories' programs."""
+    images = _Below("images")
+    """Folder of the records of Docker images that Parley pulled."""
+    checkouts = _Below("checkouts")
+    """Folder of the records of commits and their trees."""
+    builds = _Below("builds")
+    """Folder of the answers and verdicts of dataset builds."""
 
     @property
     def lake(self) -> Path:
@@ -56,61 +91,6 @@ class Home:
     def _shared(self) -> Path:
         """Folder, or path in an object store, that driver and workers share."""
         return self.lake if self.is_store else self.path
-
-    @property
-    def docs(self) -> Path:
-        """Folder of the quality checks' HTML pages."""
-        return self.path / "docs"
-
-    @property
-    def logs(self) -> Path:
-        """Folder of the servers' and workers' logs."""
-        return self.path / "logs"
-
-    @property
-    def warehouse(self) -> Path:
-        """DuckDB file of the published warehouse."""
-        return self.path / "warehouse.duckdb"
-
-    @property
-    def file_digests(self) -> Path:
-        """File with the digests of large files."""
-        return self.path / "file_digests.jsonl"
-
-    @property
-    def subsamples(self) -> Path:
-        """File with the share of each run's tasks that its budget allowed."""
-        return self.path / "subsamples.jsonl"
-
-    @property
-    def served_models(self) -> Path:
-        """Folder of the facts that endpoints report about their models."""
-        return self.path / "served_models"
-
-    @property
-    def batches(self) -> Path:
-        """Folder of the records of batches in flight at endpoints."""
-        return self.path / "batches"
-
-    @property
-    def trees(self) -> Path:
-        """Folder of the content-addressed store of agents' workspaces."""
-        return self.path / "trees"
-
-    @property
-    def environments(self) -> Path:
-        """Folder of the Python environments of repositories' programs."""
-        return self.path / "environments"
-
-    @property
-    def images(self) -> Path:
-        """Folder of the records of Docker images that Parley pulled."""
-        return self.path / "images"
-
-    @property
-    def checkouts(self) -> Path:
-        """Folder of the records of commits and their trees."""
-        return self.path / "checkouts"
 
     @classmethod
     def at(cls, path: str | Path, lake_at: str | None = None) -> "Home":
@@ -148,11 +128,6 @@ class Home:
         """Return the folder of the leases of one run's shards."""
         return self._shared / "tries" / run_id
 
-    @property
-    def builds(self) -> Path:
-        """Folder of the answers and verdicts of dataset builds."""
-        return self.path / "builds"
-
     def build(self, build_id: str) -> Path:
         """Return the folder of the answers and verdicts of one build."""
         return self.builds / build_id
@@ -181,14 +156,12 @@ class Home:
         lock = FileLock(self._lock_file(f"run-{run_id}"))
         while True:
             try:
-                lock.acquire(timeout=_LOOK_EVERY_S)
+                held = lock.acquire(timeout=_LOOK_EVERY_S)
                 break
             except Timeout:
                 wait()
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def build_lock(self, build_id: str) -> AbstractContextManager[None]:
         """Lock a build as `run_lock` locks a run."""
@@ -214,28 +187,30 @@ class Home:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name}.lock"
 
-    @contextmanager
-    def lock(self, name: str, message: str) -> Iterator[None]:
-        """Hold a lock of this home during the block.
+    def lock(self, name: str, message: str) -> AbstractContextManager[None]:
+        """Hold a lock of this home during the block. See `hold_lock`."""
+        return hold_lock(self._lock_file(name), message)
 
-        Args:
-            name: name of the lock.
-            message: text of the error.
 
-        Raises:
-            UsageError: another process holds the lock.
-        """
-        from filelock import FileLock, Timeout
+@contextmanager
+def hold_lock(file: Path, message: str) -> Iterator[None]:
+    """Hold a lock during the block.
 
-        lock = FileLock(self._lock_file(name))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(message) from None
-        try:
-            yield
-        finally:
-            lock.release()
+    Args:
+        file: file of the lock.
+        message: text of the error.
+
+    Raises:
+        UsageError: another process holds the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        held = FileLock(file).acquire(timeout=0)
+    except Timeout:
+        raise UsageError(message) from None
+    with held:
+        yield
 
 
 def find_home(

@@ -106,17 +106,11 @@ class StoredShares:
         self._path = path
         self._of_run: dict[str, float] = {}
         self._of_night: dict[str, float] = {}
-        if path.exists():
-            self._load()
-
-    def _load(self) -> None:
-        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
+        for line in _lines(path):
+            with suppress(ValueError, TypeError):  # Torn by a kill before the run began.
                 row = StoredShare(**json.loads(line))
-            except (ValueError, TypeError):
-                continue  # torn by a kill before the run began
-            self._of_run.setdefault(row.run, row.share)
-            self._of_night[row.night] = row.share
+                self._of_run.setdefault(row.run, row.share)
+                self._of_night[row.night] = row.share
 
     def of_run(self, run: str) -> float | None:
         """Return the stored share of a run; None if there is none."""
@@ -132,12 +126,7 @@ class StoredShares:
         Raises:
             OSError: the share could not be written.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, f"{json.dumps(asdict(share))}\n".encode())
-        finally:
-            os.close(descriptor)
+        _append(self._path, asdict(share))
 
 
 _SETTLED_S = 2.0
@@ -160,16 +149,10 @@ class FileDigests:
         self._digests: dict[tuple[str, int, int], str] = {}
         self.n_read = 0
         """Number of files that were read because their digest was not cached."""
-        if path is not None and path.exists():
-            self._load(path)
-
-    def _load(self, path: Path) -> None:
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
+        for line in _lines(path) if path is not None else ():
+            with suppress(ValueError, KeyError, TypeError):  # Torn by a kill: read the file again.
                 row = json.loads(line)
                 self._digests[row["path"], row["size"], row["mtime_ns"]] = row["sha256"]
-            except (ValueError, KeyError, TypeError):
-                continue  # torn by a kill: the file is read again
 
     def digest(self, file: Path) -> str:
         """Return the hex digest (64 digits) of a file's content.
@@ -184,14 +167,22 @@ class FileDigests:
                 self._digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
             self.n_read += 1
             if self._path is not None and time.time() - status.st_mtime > _SETTLED_S:
-                self._store(self._path, key)
+                path, size, mtime_ns = key
+                row = {"path": path, "size": size, "mtime_ns": mtime_ns}
+                _append(self._path, {**row, "sha256": self._digests[key]})
         return self._digests[key]
 
-    def _store(self, path: Path, key: tuple[str, int, int]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        row = {"path": key[0], "size": key[1], "mtime_ns": key[2], "sha256": self._digests[key]}
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, f"{json.dumps(row)}\n".encode())
-        finally:
-            os.close(descriptor)
+
+def _lines(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _append(path: Path, row: Mapping[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{json.dumps(row)}\n".encode())
+    finally:
+        os.close(descriptor)

@@ -9,24 +9,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from schemas.errors import CorruptRows
 from schemas.grouping import grouped
-from schemas.lake.records import RunRecord
+from schemas.lake.records import SEAL_PREFIX, RunRecord
 from schemas.lake.rows import from_arrow, to_arrow
-from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
+from schemas.lake.tables import TABLES
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from warehouse.lake import (
-    SEAL_PREFIX,
     SEALED,
     Partition,
     broken_seal,
     list_lake,
     open_parquet,
-    read_schema,
     run_seal,
+    stated_version,
 )
 
 SET_ASIDE = "set-aside"
@@ -81,16 +78,8 @@ def _parts(root: Path) -> Iterable[tuple[Partition, Path]]:
 
 
 def _is_older(table: str, path: Path) -> bool:
-    try:
-        metadata = read_schema(path).metadata or {}
-    except (pa.ArrowException, ValueError, OSError):
-        return False
-    version = metadata.get(VERSION_KEY, b"?")
-    return (
-        metadata.get(NAME_KEY) == table.encode()
-        and version.isdigit()
-        and int(version) < TABLES[table].version
-    )
+    version = stated_version(table, path) or b"?"
+    return version.isdigit() and int(version) < TABLES[table].version
 
 
 def _migrate_run(

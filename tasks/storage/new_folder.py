@@ -14,7 +14,9 @@ from schemas.errors import UsageError
 
 
 @contextmanager
-def new_folder(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> Iterator[Path]:
+def new_folder(
+    out: Path, owns: Callable[[Path], bool] = lambda _: False, *, replace: bool = False
+) -> Iterator[Path]:
     """Yield an empty folder that replaces `out` at the end of the block.
 
     After an error, `out` is unchanged.

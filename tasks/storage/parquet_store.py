@@ -22,13 +22,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
+from schemas.base import RunRow
 from schemas.content_id import rows_id
 from schemas.episode import StopReason
 from schemas.errors import SchemaMismatch
+from schemas.lake.records import RunRecord
 from schemas.lake.rows import check_version, from_arrow, to_arrow
 from schemas.lake.tables import TABLES
 from tasks.storage.home import naming_full_disk
-from warehouse.lake import open_parquet
+from warehouse.lake import flush, open_parquet
 from warehouse.object_path import ObjectPath
 
 M = TypeVar("M", bound=BaseModel)
@@ -60,6 +62,11 @@ def listing_again(read: Callable[[], R]) -> R:
         with suppress(FileNotFoundError):
             return read()
     return read()
+
+
+def run_keys(row: RunRow | RunRecord) -> dict[str, str]:
+    """Return the columns by which the tables of runs are partitioned, with the row's values."""
+    return {"benchmark": row.benchmark, "model": row.model, "run_id": row.run_id}
 
 
 class Lake:
@@ -143,10 +150,10 @@ class Lake:
             try:
                 write(temporary)
                 if self.fsync:
-                    _flush(temporary)
+                    flush(temporary)
                 os.replace(temporary, target)
                 if self.fsync:
-                    _flush(folder)
+                    flush(folder)
             finally:
                 temporary.unlink(missing_ok=True)
             return target
@@ -233,14 +240,6 @@ class Lake:
             return
         for path in self.folder(table, **keys).rglob(f"{_TEMPORARY}*"):
             path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

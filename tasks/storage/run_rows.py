@@ -79,7 +79,12 @@ class EpisodeFiles:
         return set(wanted).intersection(self.heads()["episode_id"].to_pylist())
 
     def rows(self, wanted: Ids) -> pa.Table:
-        """Return the wanted episodes as rows, chosen as in `episode_rows`."""
+        """Return the wanted episodes that exist as rows of the lake, one for each episode.
+
+        A final attempt is preferred, then the highest attempt, then the attempt that finished
+        first. So a worker that returns late changes nothing. The warehouse's `chosen_attempts` has
+        the same rule.
+        """
         return listing_again(lambda: self.chosen(wanted).read())
 
     def packed(self, wanted: Ids) -> PackedRows[Episode]:
@@ -109,15 +114,6 @@ class EpisodeFiles:
             before[key] = known[key]
         self._heads.of_file = known
         return {part: head for (part, *_), head in known.items()}
-
-
-def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Ids) -> pa.Table:
-    """Return the wanted episodes that exist as rows of the lake, one for each episode.
-
-    A final attempt is preferred, then the highest attempt, then the attempt that finished first. So
-    a worker that returns late changes nothing. The warehouse's `chosen_attempts` has the same rule.
-    """
-    return EpisodeFiles(lake, benchmark, model).rows(wanted)
 
 
 def _text_array(texts: Ids) -> pa.Array:
@@ -152,9 +148,8 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
 
 def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[str, Episode]:
     """Return the wanted episodes that exist, by id."""
-    return {
-        e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)
-    }
+    rows = EpisodeFiles(lake, benchmark, model).rows(wanted)
+    return {episode.episode_id: episode for episode in from_arrow(rows, Episode)}
 
 
 _AT_ONCE = 1000

@@ -13,7 +13,6 @@ from sandbox import registry as sandboxes
 from sandbox.interface import Sandbox
 from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.workspace.interface import (
-    COMMAND_LIMITS,
     CommandResult,
     HoldsWorkspaces,
     TreeBounds,
@@ -32,6 +31,8 @@ from tasks.worker.program_book import RunPatch
 
 T = TypeVar("T")
 _FILE_THREADS = 4
+IMAGE_FOLDER = "/testbed"
+"""Folder of an image that contains the repository."""
 _OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
 
 
@@ -56,36 +57,18 @@ class RunWorkspaces:
     ) -> None:
         self._sandbox_name, self._trees, self._commands = sandbox, trees, commands
         self._environments = environments or Environments(find_home().environments)
-        self._of_images: dict[tuple[str, str], str] = {}
+        self._of_images: dict[str, str] = {}
 
     @asynccontextmanager
-    async def open(
-        self,
-        tree: str | None = None,
-        *,
-        image: str | None = None,
-        place: str = "/testbed",
-        limits: Limits = COMMAND_LIMITS,
-        with_state: bool = True,
-        environment: str = "",
-    ) -> AsyncIterator["OpenWorkspace"]:
-        stack = ExitStack()
-        image = image or image_of(environment) or None
+    async def open(self, tree: str, *, environment: str = "") -> AsyncIterator["OpenWorkspace"]:
+        stack, image = ExitStack(), image_of(environment)
 
         def opened() -> Workspace:
-            workspace_tree = tree or self._tree_of_image(image, place)
-            packages = environment if environment and not image_of(environment) else ""
-            shown = self._environments.shown(packages) if packages else {}
-            manager = open_workspace(
-                self._sandbox(image),
-                self._trees,
-                workspace_tree,
-                place=place,
-                limits=limits,
-                with_state=with_state,
-                shown=shown,
+            workspace_tree = tree or self._tree_of_image(image)
+            shown = self._environments.shown(environment) if environment and not image else {}
+            return stack.enter_context(
+                open_workspace(self._sandbox(image), self._trees, workspace_tree, shown=shown)
             )
-            return stack.enter_context(manager)
 
         try:
             yield OpenWorkspace(await _to_its_end(self._files, opened), self._threads, self._files)
@@ -102,25 +85,23 @@ class RunWorkspaces:
         self._trees.remove_abandoned()
         return ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="parley-files")
 
-    def _sandbox(self, image: str | None) -> HoldsWorkspaces:
-        if image is None:
+    def _sandbox(self, image: str) -> HoldsWorkspaces:
+        if not image:
             return workspaces_of(sandboxes.load(self._sandbox_name))
         from sandbox.backends.docker.backend import DockerSandbox
 
         return DockerSandbox(image=image)
 
-    def _tree_of_image(self, image: str | None, place: str) -> str:
+    def _tree_of_image(self, image: str) -> str:
         from sandbox.backends.docker.backend import DockerSandbox
 
-        if image is None:
+        if not image:
             raise ValueError("a workspace needs a tree or an image: name one of them")
-        if (image, place) not in self._of_images:
+        if image not in self._of_images:
             with tempfile.TemporaryDirectory(prefix="parley-image-") as folder:
-                DockerSandbox(image=image).copy_folder(place, Path(folder))
-                self._of_images[image, place] = self._trees.keep(
-                    Path(folder), bounds=_OF_IMAGE
-                ).digest
-        return self._of_images[image, place]
+                DockerSandbox(image=image).copy_folder(IMAGE_FOLDER, Path(folder))
+                self._of_images[image] = self._trees.keep(Path(folder), bounds=_OF_IMAGE).digest
+        return self._of_images[image]
 
     def close(self) -> None:
         """Begin no more commands. Running commands finish."""

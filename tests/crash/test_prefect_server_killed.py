@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.orchestration.server import prefect_server, server_status, stop_server
+from flows.orchestration.server import server_status, stop_server
 from tests.flows.drivers import wait_until_gone
+from tests.prefect_servers import prefect_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

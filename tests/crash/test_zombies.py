@@ -28,7 +28,7 @@ from tasks.storage.home import Home
 from tasks.storage.journaling.dialogue_calls import read_unfinished
 from tasks.storage.journaling.leases import shard_attempt
 from tasks.storage.parquet_store import Lake
-from tasks.storage.run_rows import episode_rows, read_episodes
+from tasks.storage.run_rows import EpisodeFiles, read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import RunContext
@@ -176,12 +176,12 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
             play(plan, context, "night-1")
             lake, rows = (
                 contents(plan.lake.root),
-                episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)),
+                plan.episodes.rows(ids(plan)),
             )
             calls = counter.calls()
             assert come_back(zombie) == "LeaseLost"
     assert contents(plan.lake.root) == lake
-    assert episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)).equals(rows)
+    assert plan.episodes.rows(ids(plan)).equals(rows)
     assert read_unfinished(journal) == {}
     assert 6 * N_EPISODES <= calls <= counter.calls() <= 6 * N_EPISODES + N_EPISODES
     assert not plan.pending()
@@ -223,7 +223,7 @@ def test_a_second_end_of_an_episode_changes_neither_lake_nor_warehouse(tmp_path:
     run = lake.alpha_2
     ids = [run.episode_id(problem, sample) for problem in ("P1", "P2", "P3") for sample in (0, 1)]
     rows, shown = (
-        episode_rows(Lake(tmp_path / "lake"), "codeif", run.subject.label, ids),
+        EpisodeFiles(Lake(tmp_path / "lake"), "codeif", run.subject.label).rows(ids),
         tables(tmp_path),
     )
     finished = next(
@@ -240,7 +240,7 @@ def test_a_second_end_of_an_episode_changes_neither_lake_nor_warehouse(tmp_path:
         row = finished.model_copy(update={"attempt": attempt, "finished_at": later, "steps": steps})
         run.write("episodes", [row], f"0-zombie-{n}")
         run.write("episodes", [row], f"z-zombie-{n}")
-    assert episode_rows(Lake(tmp_path / "lake"), "codeif", run.subject.label, ids).equals(rows)
+    assert EpisodeFiles(Lake(tmp_path / "lake"), "codeif", run.subject.label).rows(ids).equals(rows)
     publish(tmp_path)
     raw = ("episode_rows", "turn_rows")
     assert [d for d in differences(tables(tmp_path), shown) if not d.startswith(raw)] == []

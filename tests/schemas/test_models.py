@@ -22,7 +22,7 @@ from schemas.episode import (
 )
 from schemas.problem import Problem
 from schemas.run import ModelIdentity
-from warehouse.sql_files import load_all
+from warehouse.sql_files import load
 
 
 def test_there_are_nine_feedback_settings_with_the_papers_names():
@@ -90,7 +90,7 @@ def test_only_what_is_missing_through_a_fault_counts_against_a_run():
 
 
 def test_the_warehouse_knows_the_same_faults():
-    macro = load_all("ddl", ("is_fault",))[0].statement
+    macro = load("ddl", "is_fault").statement
     connection = duckdb.connect(":memory:")
     connection.execute(macro)
     for reason in UnscoredReason:

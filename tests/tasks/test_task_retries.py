@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.server import prefect_server
 from schemas.errors import AnswerMissing, ConfigError, SandboxUnavailable
+from tests.prefect_servers import prefect_server
 
 
 @pytest.mark.long

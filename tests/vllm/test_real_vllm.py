@@ -18,7 +18,9 @@ import yaml
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from tasks.language.model_spec import parse_model
-from tasks.language.servers.vllm_metrics import ask_metrics, serving
+from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.vllm import serve
+from tasks.language.servers.vllm_metrics import ask_metrics
 from tasks.language.servers.vllm_settings import VllmSettings, served_name
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -162,7 +164,7 @@ def test_its_pace_beside_vllm_s_own_benchmark(night: Path, tmp_path: Path) -> No
         round(found[name] / n)
         for name in ("prefix_cache_hits", "prefix_cache_queries", "output_tokens")
     )
-    with serving(choice, settings, None, tmp_path) as place:
+    with serve(ServeRequest(choice, settings, None, tmp_path)) as place:
         assert place.base_url is not None
         lengths = (
             "--random-prefix-len",

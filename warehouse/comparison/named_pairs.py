@@ -41,19 +41,17 @@ def compare_named(
     """
     import duckdb
 
-    connection = connect(home)
     try:
-        runs, comparisons = read_runs(connection), Comparisons(connection, directions)
-        pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
-        rows = [row for run, other in pairs for row in comparisons.rows(run, other, REQUESTED)]
+        with connect(home) as connection:
+            runs, comparisons = read_runs(connection), Comparisons(connection, directions)
+            pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
+            rows = [row for run, other in pairs for row in comparisons.rows(run, other, REQUESTED)]
         return with_pair_events(rows, judged, "q_value")
     except duckdb.CatalogException as error:
         raise UsageError(
             f"{warehouse_path(home)} was published by an older version of Parley: "
             f"{str(error).splitlines()[0]}. Run `parley publish` first"
         ) from error
-    finally:
-        connection.close()
 
 
 def missing_baselines(home: Path, run_ids: Collection[str]) -> list[tuple[str, list[str], bool]]:
@@ -63,8 +61,7 @@ def missing_baselines(home: Path, run_ids: Collection[str]) -> list[tuple[str, l
         Baseline, titles of its runs without a comparison, and whether any published run has its
         name.
     """
-    connection = connect(home)
-    try:
+    with connect(home) as connection:
         runs = read_runs(connection)
         compared = {
             run_id
@@ -72,8 +69,6 @@ def missing_baselines(home: Path, run_ids: Collection[str]) -> list[tuple[str, l
                 "select distinct run_id from comparisons where against = ?", [BASELINE]
             ).fetchall()
         }
-    finally:
-        connection.close()
     titles: dict[str, list[str]] = {}
     named: dict[str, bool] = {}
     for run in runs:
@@ -97,8 +92,7 @@ def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
         UsageError: a run is withheld, the two have nothing in common, or the text can be split
             nowhere or at several positions.
     """
-    connection = connect(home)
-    try:
+    with connect(home) as connection:
         runs = read_runs(connection)
         splits = [
             (text[:at], text[at + len(mark) :])
@@ -117,8 +111,6 @@ def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
         old, new = (named or splits)[0]
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
         return [(other.run_id, run.run_id) for run, other in pairs]
-    finally:
-        connection.close()
 
 
 def _named(

@@ -1,8 +1,8 @@
 """One difference for each problem, from the scores of its samples and turns."""
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 from schemas.errors import ConfigError
@@ -60,15 +60,15 @@ def paired_differences(
     differences, own = dict[str, float](), dict[str, float]()
     for problem_id, places in by_problem.items():
         pairs = [
-            (_mean(values), _mean(baselines))
+            (fmean(values), fmean(baselines))
             for values, baselines in places.values()
             if values and baselines
         ]
         if pairs:
-            differences[problem_id] = _mean([value - baseline for value, baseline in pairs]) / (
+            differences[problem_id] = fmean([value - baseline for value, baseline in pairs]) / (
                 ends[1] - ends[0]
             )
-            own[problem_id] = _mean([value for value, _ in pairs])
+            own[problem_id] = fmean([value for value, _ in pairs])
     return ProblemDifferences(
         differences, own, tuple(name for name in by_problem if name not in differences)
     )
@@ -82,7 +82,3 @@ def _within(value: float, ends: tuple[float, float], row: ScorePair) -> float:
             " metric's `ends`, or decide by another metric"
         )
     return value
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -13,7 +13,7 @@ from schemas.grouping import grouped
 from schemas.lake.tables import LOADED
 from warehouse import sql_files
 from warehouse.connect import identifier
-from warehouse.lake import Part, Partition, is_other_version, read_part
+from warehouse.lake import Part, Partition, read_part, stated_version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -213,11 +213,9 @@ def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage])
                 (partition, part, read_part(lake, partition, part)) for part in partition.parts
             ]
         except SchemaMismatch as error:
-            other = any(
-                is_other_version(partition.table, lake / partition.folder / part.name)
-                for part in partition.parts
-            )
-            damaged.append(Damage(partition, str(error), other))
+            folder, version = lake / partition.folder, str(LOADED[partition.table].version).encode()
+            stated = {stated_version(partition.table, folder / p.name) for p in partition.parts}
+            damaged.append(Damage(partition, str(error), not stated <= {version, None}))
         if sum(rows.nbytes for _, _, rows in batch) >= BATCH_BYTES:
             yield batch
             batch = []

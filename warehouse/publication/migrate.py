@@ -98,7 +98,8 @@ def current_version() -> str:
     It is a digest of the DDL, the staging SQL and the schemas of the lake's tables.
     """
     digest = hashlib.sha256()
-    for statement in (*statements(), *sql_files.load_all("staging", sql_files.names("staging"))):
+    staging = (sql_files.load("staging", name) for name in sql_files.names("staging"))
+    for statement in (*statements(), *staging):
         digest.update(f"{statement.name}\n{statement.statement}\n".encode())
     digest.update(f"{sorted(ONE_ROW_PER.items())}\n".encode())
     for table in LOADED.values():

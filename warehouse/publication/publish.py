@@ -17,7 +17,7 @@ from warehouse.comparison.decisions import refresh_night_decisions
 from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
-from warehouse.lake import LakeMoved, Listing, list_lake
+from warehouse.lake import LakeMoved, Listing, flush, list_lake
 from warehouse.marts import (
     Mart,
     MartSource,
@@ -170,19 +170,16 @@ def _publish_lock(home: Path, timeout_s: float) -> Iterator[None]:
 
     path = home / "locks" / "publish.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=timeout_s)
+        held = FileLock(path).acquire(timeout=timeout_s)
     except Timeout:
         raise ParleyError(
             f"another process has been publishing on {home} for over {timeout_s:g} s (lock "
             f"{path}). Wait for it or stop it, then"
             " publish again: the lock is released when its holder exits"
         ) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def _publish_locked(
@@ -374,15 +371,7 @@ def _report(
 
 def _replace(home: Path) -> None:
     """Replace the old file by the new one. The new one is on disk before the name changes."""
-    _flush(_next_path(home))
+    flush(_next_path(home))
     _write_ahead_log(home).unlink(missing_ok=True)
     os.replace(_next_path(home), warehouse_path(home))
-    _flush(home)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush(home)

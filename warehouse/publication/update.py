@@ -97,8 +97,8 @@ def unsound(
         for run_id in _runs_hurt(connection, damage.partition)
     ]
     set_runs(connection, "judged_runs", judged)
-    for rule in sql_files.load_all("soundness", RULES):
-        faults += connection.execute(rule.statement).fetchall()
+    for rule in RULES:
+        faults += connection.execute(sql_files.load("soundness", rule).statement).fetchall()
     for run_id, spec_json in connection.execute(
         "select run_id, spec_json from runs semi join judged_runs using (run_id)"
     ).fetchall():

@@ -48,7 +48,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Print one episode: prompts, answers, verdicts, test output.
+    """Print one episode: prompts, answers, verdicts and ratings.
 
     Steps are numbered, and rejected drafts are marked.
     """
@@ -133,6 +133,8 @@ def list_things(
 
     if name is not None and kind != "benchmarks":
         raise UsageError(f"`parley list {kind}` takes no name. Remove {name!r}")
+    if run is not None and kind != "episodes":
+        raise UsageError(f"`parley list {kind}` takes no run. Remove --run {run!r}")
     columns, rows = listing(find_home(), kind, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))
@@ -366,16 +368,14 @@ def write_parquet(home: Home, statement: str, out: Path) -> int:
 
     from tasks.storage.new_folder import replace_file
 
-    connection = connect(home.path)
     try:
-        relation = connection.sql(statement)
-        if relation is None:
-            raise UsageError("the statement returns no rows to write. Pass a SELECT")
-        table = relation.to_arrow_table()
+        with connect(home.path) as connection:
+            relation = connection.sql(statement)
+            if relation is None:
+                raise UsageError("the statement returns no rows to write. Pass a SELECT")
+            table = relation.to_arrow_table()
     except duckdb.Error as error:
         raise UsageError(f"SQL on {warehouse_path(home.path)}: {error}") from error
-    finally:
-        connection.close()
     data = pa.BufferOutputStream()
     pq.write_table(table, data)
     replace_file(out, data.getvalue().to_pybytes())

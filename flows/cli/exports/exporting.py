@@ -74,9 +74,8 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
         raise UsageError(
             f"no run is published in {home.path}. `parley list runs` shows each run's status"
         )
-    connection = connect(home.path)
     try:
-        with new_folder(out, lambda path: False, replace=False) as folder:
+        with connect(home.path) as connection, new_folder(out) as folder:
             counts = {
                 table: _write(connection, table, wanted, folder / table) for table in DATASET_TABLES
             }
@@ -85,8 +84,6 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
         raise UsageError(
             f"{warehouse_path(home.path)} cannot be read: {error}. Update it with `parley publish`"
         ) from error
-    finally:
-        connection.close()
     return sum(counts.values())
 
 
@@ -262,7 +259,7 @@ def _export_folder(export: FolderExport, home: Home, run_id: str, out: Path) -> 
     """
     run = StoredRun.find(home, run_id)
     run.require_complete()
-    with new_folder(out, lambda path: False, replace=False) as folder:
+    with new_folder(out) as folder:
         return write_files(folder, export.files(_whole_run(run)))
 
 

@@ -48,7 +48,7 @@ def export_inspect(home: Home, run_ids: Sequence[str], out: Path) -> int:
     for run in runs:
         run.require_complete()
     n_samples = 0
-    with new_folder(out, lambda path: False, replace=False) as folder:
+    with new_folder(out) as folder:
         for run in runs:
             log = _Log(home, run).build()
             import_module("inspect_ai.log").write_eval_log(

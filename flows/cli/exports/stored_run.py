@@ -19,7 +19,7 @@ from tasks.benchmarks.results import Build, FinishedRun
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
-from tasks.storage.parquet_store import Lake
+from tasks.storage.parquet_store import Lake, run_keys
 from tasks.storage.run_rows import read_episodes
 
 
@@ -43,8 +43,7 @@ class StoredRun:
     @property
     def keys(self) -> dict[str, str]:
         """Return the columns by which the tables of runs are partitioned, with their values."""
-        record = self.record
-        return {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+        return run_keys(self.record)
 
     @property
     def spec(self) -> RunSpec:

@@ -28,7 +28,6 @@ from schemas.run import EmbedderIdentity
 from tasks.benchmarks.contract import Benchmark
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.access import ModelAccess
-from tasks.language.providers.contract import Check
 from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.environment_check import MissingPackages, find_missing_packages
@@ -87,7 +86,7 @@ def preflight(plan: RunPlan) -> None:
 
 
 def check_machine(plan: RunPlan) -> None:
-    """Check the agent, sandbox and packages that pending episodes need, but no endpoint.
+    """Check the agent, sandbox, packages and certificates that a run needs, but no endpoint.
 
     Print a warning for each missing toolchain of pending tasks, whose verdicts would be unscored.
 
@@ -107,6 +106,10 @@ def check_machine(plan: RunPlan) -> None:
                 f" sends work to other machines. Unset {ADDRESS_VARIABLE}, or serve the model"
                 " yourself and give its address: openai:MODEL@BASE_URL"
             )
+    for ca_file in {model.access.endpoint.ca_file for model in plan.models} - {None}:
+        from tasks.language.endpoints.endpoint_pool import trusted_by
+
+        trusted_by(ca_file)
     pending = plan.pending()
     if pending:
         _check_agent(plan)
@@ -178,11 +181,7 @@ def _check_endpoints(accesses: Iterable[ModelAccess]) -> None:
     for access in {access.identity: access for access in accesses}.values():
         check = PROVIDERS.load(access.identity.provider).check
         if check is not None:
-            asyncio.run(_run_check(check, access))
-
-
-async def _run_check(check: Check, access: ModelAccess) -> None:
-    await check(access, os.environ)
+            asyncio.run(check(access, os.environ))
 
 
 def _check_embedder(access: ModelAccess[EmbedderIdentity], *, in_play: bool) -> None:

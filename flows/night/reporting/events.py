@@ -181,25 +181,19 @@ def find_events(home: Home) -> NightEvents:
     """
     import duckdb
 
-    from warehouse.connect import connect
+    from warehouse.connect import connect, fetch_rows
 
     if not home.warehouse.exists():
         return NightEvents((), ())
     with connect(home.path) as warehouse:
         try:
-            pairs, series = (_rows(warehouse, sql) for sql in (_PAIRS, _SERIES))
+            pairs, series = (fetch_rows(warehouse.execute(sql)) for sql in (_PAIRS, _SERIES))
         except (duckdb.CatalogException, duckdb.BinderException):
             return NightEvents((), ())
     of_pair = groupby(pairs, key=lambda row: (row["run_id"], row["other_run_id"], row["against"]))
     return NightEvents(
         tuple(tuple(rows) for _, rows in of_pair), tuple(row for row in series if row["event"])
     )
-
-
-def _rows(warehouse: Any, sql: str) -> list[dict[str, Any]]:
-    result = warehouse.execute(sql)
-    names = [column[0] for column in result.description]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 def pair_key(row: Row) -> Key:

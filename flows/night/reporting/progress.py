@@ -53,24 +53,16 @@ class Line:
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Add the work that a worker process reports."""
-        self.episodes += progress["episodes"]
-        self.faults += progress["faults"]
-        self.turns += progress["turns"]
-        self.output_tokens += progress["output_tokens"]
-        self.programs += progress["programs"]
-        self.input_tokens += progress.get("input_tokens", 0)
-        self.simulator_input_tokens += progress.get("simulator_input_tokens", 0)
-        self.simulator_output_tokens += progress.get("simulator_output_tokens", 0)
-        self.images += progress.get("images", 0)
-        self.pulls += progress.get("pulls", 0)
-        self.image_mb += progress.get("image_mb", 0)
+        for name in progress.keys() & vars(self).keys() - {"run_id", "stage"}:
+            setattr(self, name, getattr(self, name) + progress[name])
         self.reported_at = time.monotonic()
 
     def describe(self) -> str:
         """Return the stage in one line."""
         parts = [f"{self.title}  {self.stage}"]
         if self.total:
-            parts.append(f"{self.episodes}/{self.total} {self.unit}")
+            # A worker's late report can arrive after `done`, which counts all episodes.
+            parts.append(f"{min(self.episodes, self.total)}/{self.total} {self.unit}")
         if self.faults:
             parts.append(f"{self.faults} ended by faults (retried)")
         if self.turns:

@@ -44,6 +44,7 @@ from tasks.stage import StageResult
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum, read_sends, remove_sends
 from tasks.storage.parquet_store import Lake
+from warehouse.lake import SEALED
 
 Ending = Literal["finished", "incomplete", "failed"]
 """How an invocation ended: its stages ended, a cap of the budget stopped it, or an error did."""
@@ -93,25 +94,10 @@ class Work:
     is_whole: bool = True
     """False if a quality check stopped the run."""
 
-    def keep_wanted(self, plan: RunPlan) -> None:
-        """Remove pending episodes that the run's early decision made unnecessary."""
-        self.pending &= set(plan.wanted.ids.to_pylist())
-
 
 def remove_leftovers(plan: RunPlan) -> None:
     """Remove unfinished files of killed writers. The caller must hold the run's lock."""
-    for table in (
-        "episodes",
-        "test_verdicts",
-        "forgery_audit",
-        "judge_verdicts",
-        "scores",
-        "run_episodes",
-        "quality_checks",
-        "served_hours",
-        "decisions",
-        "runs",
-    ):
+    for table in (*SEALED, "served_hours", "decisions", "runs"):
         plan.lake.remove_leftovers(table, **plan.keys)
 
 

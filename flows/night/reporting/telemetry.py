@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -209,13 +209,12 @@ class _FirstFailure(logging.Handler):
             )
 
 
-class _RoleMetrics:
+class _RoleMetrics(NamedTuple):
     """Model in one role of a run: the attributes of its metrics, and its prices (None: unknown)."""
 
-    def __init__(
-        self, attributes: _Attributes, price: tuple[float, float] | None, usd_per_hour: float | None
-    ) -> None:
-        self.attributes, self.price, self.usd_per_hour = attributes, price, usd_per_hour
+    attributes: _Attributes
+    price: tuple[float, float] | None
+    usd_per_hour: float | None
 
 
 def _roles_of(plan: RunPlan) -> Iterator[tuple[str, _RoleMetrics]]:

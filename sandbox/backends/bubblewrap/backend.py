@@ -11,6 +11,7 @@ import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from io import FileIO
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from sandbox.host.resource_limits import (
 from sandbox.host.seccomp import denied_calls_bpf
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
-from sandbox.interface import Completed
+from sandbox.interface import Completed, Session
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, WorkFolder
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
@@ -105,11 +106,11 @@ class BubblewrapSandbox:
         check_python(self)
 
     def fingerprint(self) -> str:
-        return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest(self.packages)}"
+        return f"bubblewrap {bwrap_version(self._bwrap)}; {environment_digest(self.packages)}"
 
     @contextmanager
-    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["BubblewrapSession"]:
-        bwrap = self._bwrap()
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator[Session]:
+        bwrap = self._bwrap
         end_abandoned()
         with ExitStack() as stack:
             slot = stack.enter_context(
@@ -145,9 +146,10 @@ class BubblewrapSandbox:
             uid = uid_of(0, folder.path)
             hides_packages = ENVIRONMENT_PLACE in folder.shown
             folders = Folders(folder.place, folder.binds, folder.shown, hides_packages)
-            session = BubblewrapSession(self._bwrap(), limits, uid, group, folders)
+            session = BubblewrapSession(self._bwrap, limits, uid, group, folders)
             return session.run(argv, stdin=stdin, is_over=is_over)
 
+    @cached_property
     def _bwrap(self) -> str:
         return bwrap_path(self._bwrap_option)
 

@@ -22,7 +22,7 @@ from sandbox.host.python_environment import HARNESS, interpreter, is_inside, pyt
 from sandbox.host.resource_limits import MIB, required_tool
 from sandbox.host.slots import sandbox_fault
 from sandbox.host.supervision import memory_file
-from sandbox.interface import Sandbox
+from sandbox.interface import Sandbox, python_failure
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -230,16 +230,7 @@ def check_python(sandbox: Sandbox) -> None:
     Raises:
         SandboxUnavailable: the interpreter or the harness cannot be read inside the sandbox.
     """
-    with sandbox.session(Limits()) as session:
-        done = session.run(
-            (
-                "{python}",
-                "-c",
-                "import sys; open(sys.argv[1]); print(6 * 7)",
-                "{harness}/run_function_tests.py",
-            )
-        )
-    if done.exit_code != 0 or done.stdout.strip() != b"42":
+    if done := python_failure(sandbox):
         raise SandboxUnavailable(
             f"{sandbox.name}: {interpreter()} does not run inside the sandbox "
             f"(exit {done.exit_code}, signal {done.signal}): "

@@ -36,7 +36,7 @@ from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment, 
 from sandbox.host.resource_limits import bounds
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Ending, completed
-from sandbox.interface import Completed
+from sandbox.interface import Completed, python_failure
 from sandbox.workspace.interface import COMMAND_LIMITS, ENVIRONMENT_PLACE, WorkFolder
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
@@ -97,16 +97,7 @@ class DockerSandbox:
                 set.
             ConfigError: the image is not pinned by digest.
         """
-        with self.session(Limits()) as session:
-            done = session.run(
-                (
-                    "{python}",
-                    "-c",
-                    "import sys; open(sys.argv[1]); print(6 * 7)",
-                    "{harness}/run_function_tests.py",
-                )
-            )
-        if done.exit_code != 0 or done.stdout.strip() != b"42":
+        if done := python_failure(self):
             raise SandboxUnavailable(
                 f"docker: the Python of {self._image} does not run (exit {done.exit_code}, "
                 f"signal {done.signal}): {done.stderr.decode(errors='replace')[-300:].strip()}"

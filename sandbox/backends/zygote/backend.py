@@ -13,24 +13,18 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import cached_property
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.backends.bubblewrap.tool import (
-    HARNESS_DIRECTORY,
-    bwrap_path,
-    bwrap_version,
-    check_python,
-)
+from sandbox.backends.bubblewrap.tool import HARNESS_DIRECTORY, bwrap_version
 from sandbox.backends.zygote.pool import Lease, kind
 from sandbox.backends.zygote.process import RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
 from sandbox.host.file_archive import checked_name
 from sandbox.host.python_environment import environment_digest, placed
 from sandbox.host.resource_limits import MIB, bounds, niceness
-from sandbox.host.slots import hold_slot, sandbox_fault, slot_count, uid_of
+from sandbox.host.slots import hold_slot, sandbox_fault, uid_of
 from sandbox.host.supervision import (
     Channels,
     Ending,
@@ -40,8 +34,7 @@ from sandbox.host.supervision import (
     memory_file,
     open_pipe,
 )
-from sandbox.interface import Completed
-from sandbox.workspace.interface import Commands, WorkFolder
+from sandbox.interface import Completed, Session
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -49,53 +42,26 @@ _READY = b"ready"
 _LONGEST_STATUS = 4096
 
 
-class ZygoteSandbox:
+class ZygoteSandbox(BubblewrapSandbox):
     """Sandbox that runs each command in a fork of a prepared Python, isolated as in bubblewrap.
 
     A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the forked
-    Python. For any other command the fork executes a new program. See `sandbox.interface.Sandbox`
-    and `sandbox.workspace.interface.HoldsWorkspaces`.
+    Python. For any other command the fork executes a new program. Commands in a workspace's folder
+    run in a bubblewrap each: a shell does not benefit from a prepared Python. See
+    `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
         preload: modules that are already imported when a run starts, such as `numpy`. Missing
             modules are skipped.
-        packages: folders of packages to use instead of those installed beside Parley.
-        bwrap_path: path of `bwrap`; by default the one on PATH.
-        slots: maximum number of programs running at the same time on this host; by default one per
-            CPU.
-        slot_directory: folder of the slots' lock files.
+        options: options of `BubblewrapSandbox`.
     """
 
     name = "zygote"
-    isolated = True
-    has_host_packages = True
-    takes_packages = True
-    works_in_memory = True
-    """True if a workspace's folder may be in the memory of this host."""
     preloads = True
 
-    def __init__(
-        self,
-        *,
-        preload: tuple[str, ...] = (),
-        packages: tuple[str, ...] = (),
-        bwrap_path: str | None = None,
-        slots: int | None = None,
-        slot_directory: Path | None = None,
-    ) -> None:
+    def __init__(self, *, preload: tuple[str, ...] = (), **options: Any) -> None:
+        super().__init__(**options)
         self._preload = tuple(preload)
-        self.packages = packages
-        self._bwrap_option = bwrap_path
-        self._slots = slots or slot_count()
-        self._slot_directory = slot_directory
-
-    def check(self) -> None:
-        """Run a trivial program.
-
-        Raises:
-            SandboxUnavailable: the program fails. The message states what to install or to allow.
-        """
-        check_python(self)
 
     def fingerprint(self) -> str:
         version = bwrap_version(self._bwrap)
@@ -107,12 +73,8 @@ class ZygoteSandbox:
             f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest(self.packages)}"
         )
 
-    @cached_property
-    def _bwrap(self) -> str:
-        return bwrap_path(self._bwrap_option)
-
     @contextmanager
-    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["ZygoteSession"]:
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator[Session]:
         bwrap = self._bwrap
         with hold_slot(self._slots, self._slot_directory, limits.memory_mb) as slot:
             uid = uid_of(slot, self._slot_directory)
@@ -124,21 +86,6 @@ class ZygoteSandbox:
                 lease.give_back(2 * self._slots)
             finally:
                 lease.discard()
-
-    def owner(self, folder: WorkFolder) -> int | None:
-        return self._bubblewrap().owner(folder)
-
-    def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
-        """Return the object that runs commands in a folder, each in its own bubblewrap.
-
-        A shell does not benefit from a prepared Python.
-        """
-        return self._bubblewrap().commands(folder)
-
-    def _bubblewrap(self) -> BubblewrapSandbox:
-        return BubblewrapSandbox(
-            bwrap_path=self._bwrap_option, slots=self._slots, slot_directory=self._slot_directory
-        )
 
 
 class ZygoteSession:

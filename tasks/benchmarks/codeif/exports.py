@@ -79,9 +79,7 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
     records = records_of_runs(home, "codeif", "strategies", run_ids, SETTINGS)
     same = ("level", "model", *_CHOICES)
     rows: list[tuple[object, ...]] = []
-    for of_run, group in groupby(
-        sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)
-    ):
+    for of_run, group in _groups(records, same):
         by_name = {record["instruction_id"]: record for record in group}
         for measure in ("ia", "n", "n_unscored", "n_not_applicable"):
             cells = (by_name.get(name, {}).get(measure) for name in _STRATEGIES)
@@ -103,10 +101,7 @@ def _wide(
         record for record in records if (record["setting"], record["axis"]) == (setting, axis)
     ]
     rows: list[tuple[object, ...]] = []
-    for of_run, group in groupby(
-        sorted(setting_records, key=lambda r: _key(r, _OF_RUN)),
-        key=lambda r: tuple(r[name] for name in _OF_RUN),
-    ):
+    for of_run, group in _groups(setting_records, _OF_RUN):
         by_place = {record["turn"]: record for record in group}
         for metric in metrics:
             rows += [
@@ -138,8 +133,12 @@ def _measures(
     return rows
 
 
-def _key(record: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(str(record[name]) for name in names)
+def _groups(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> Iterator[tuple[tuple[Any, ...], Iterator[Mapping[str, Any]]]]:
+    """Yield the records with equal values of these columns, by the values, sorted as texts."""
+    ordered = sorted(records, key=lambda record: tuple(str(record[name]) for name in names))
+    return groupby(ordered, key=lambda record: tuple(record[name] for name in names))
 
 
 COMPOSITION_COLUMNS = (

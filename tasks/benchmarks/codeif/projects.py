@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -173,7 +172,6 @@ def _lay_out_project(target: Path, project: Project, checkout: Path | None) -> s
             subprocess.SubprocessError,
             OSError,
             tarfile.TarError,
-            zipfile.BadZipFile,
             UsageError,
             DataUnavailable,
         ) as error:
@@ -208,12 +206,7 @@ def _from_release(project_dir: Path, project: Project) -> str:
     _pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), release)
     (archive,) = folder.iterdir()
     inside = project_dir.with_name("unpacked")
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as archive_file:
-            archive_file.extractall(inside)
-    else:
-        with tarfile.open(archive) as archive_file:
-            archive_file.extractall(inside, filter="data")
+    shutil.unpack_archive(archive, inside, filter=None if archive.suffix == ".zip" else "data")
     (root,) = inside.iterdir()
     root.rename(project_dir)
     return f"source distribution {release}"

@@ -14,10 +14,14 @@ from tasks.benchmarks.codeif.settings import (
     STRATEGIES,
     strategy_slots,
 )
-from tasks.benchmarks.raw_rows import RawModel, Text, validated
+from tasks.benchmarks.raw_rows import RawModel, Text
 
-OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
-"""Reasons of quarantine for function and repository rows, besides those of all benchmarks."""
+OWN_REASONS = (
+    *("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn"),
+    *("unsafe_path", "wrong_lines"),
+)
+"""Reasons of quarantine for rows, besides those of all benchmarks. The last two are of repository
+rows alone."""
 
 
 def _as_list(tests: Any) -> Any:
@@ -120,16 +124,6 @@ class FunctionRow(RawModel):
         ):
             return (*order, FUNCTIONALITY_EXTENSION)
         return order
-
-
-def parse_row(raw: dict[str, Any]) -> FunctionRow:
-    """Validate the object of one line.
-
-    Raises:
-        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement,
-            unknown_turn or duplicate_turn.
-    """
-    return validated(FunctionRow, raw, OWN_REASONS)
 
 
 _LONGEST_FILE = 10_000_000
@@ -255,13 +249,3 @@ class RepositoryRow(RawModel):
         if self.multi_turn is not None:
             return tuple(self.multi_turn)
         return tuple(name for name in REPOSITORY_STRATEGIES if name in self.requirements)
-
-
-def parse_repository_row(raw: dict[str, Any]) -> RepositoryRow:
-    """Validate the object of one line.
-
-    Raises:
-        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement,
-            unknown_turn, duplicate_turn, unsafe_path or wrong_lines.
-    """
-    return validated(RepositoryRow, raw, (*OWN_REASONS, "unsafe_path", "wrong_lines"))

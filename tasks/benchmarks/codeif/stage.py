@@ -17,10 +17,10 @@ from schemas.run import Limits
 from tasks.benchmarks.advanced import Source
 from tasks.benchmarks.codeif.construction.base_task import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_row import (
+    OWN_REASONS,
+    FunctionRow,
     RepositoryRow,
     instructions_of,
-    parse_repository_row,
-    parse_row,
 )
 from tasks.benchmarks.codeif.recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.settings import (
@@ -31,7 +31,7 @@ from tasks.benchmarks.codeif.settings import (
     strategy_turns,
 )
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import SUFFIXES, matching, single_file
+from tasks.benchmarks.raw_rows import SUFFIXES, matching, single_file, validated
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of
 from tasks.dialogue.tools import Place, Tree, WantedProgram
 
@@ -277,7 +277,7 @@ def _make(row: RawRow, turns: Mapping[str, tuple[str, ...]]) -> tuple[Problem, t
     """Stage a row; the turns of published runs, if given, replace the row's own."""
     if "namespace" in row.fields:
         return _make_repository(row, turns)
-    task = parse_row(row.fields)
+    task = validated(FunctionRow, row.fields, OWN_REASONS)
     base = TestSuite(tests=tuple(task.test))
     others = instructions_of(task.requirements, STRATEGIES)
     suites = (base, *(instruction.suite for instruction in others))
@@ -301,7 +301,7 @@ def _make_repository(
     raw, name = row.fields, row.fields["namespace"]
     if isinstance(name, str) and turns.get(name):
         raw["multi-turn"] = list(turns[name])
-    task = parse_repository_row(raw)
+    task = validated(RepositoryRow, raw, OWN_REASONS)
     problem = repository_problem(row, task, row.digest(raw))
     dialog = repository_dialog(task, problem)
     if row.version == CONSTRUCTION_REPOSITORIES:

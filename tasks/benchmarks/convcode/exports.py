@@ -21,12 +21,12 @@ from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     OPTION,
     Condition,
+    by_row,
     condition_cells,
     condition_of,
     fits,
     query_records,
     records_of_runs,
-    rows_of,
     table_of_runs,
     without,
 )
@@ -207,8 +207,8 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for version, model in sorted({(run["dataset_version"], run["model"]) for run in live}):
         ours = [run for run in live if (run["dataset_version"], run["model"]) == (version, model)]
-        for condition in rows_of(run["condition"] for run in ours):
-            newest = _newest_of_feedback(run for run in ours if fits(run["condition"], condition))
+        for condition, of_row in by_row(ours, lambda run: run["condition"]):
+            newest = _newest_of_feedback(of_row)
             turns, coverage = (
                 json.loads(condition.get(f"{OPTION}{name}", "null")) for name in (TURNS, COVERAGE)
             )

@@ -23,7 +23,6 @@ from schemas.run import Sampling
 from tasks.benchmarks.dialogue_swebench.settings import (
     FIRST_QUERY,
     MOST_REVIEW_TOKENS,
-    MOST_TOKENS,
     PERSONA_TEXT,
     PROMPTS,
     SETTINGS,
@@ -70,7 +69,6 @@ def cast(request: CastRequest) -> Cast:
         opening=own_texts(request.dialog, request.options)[0],
         persona=dict(request.dialog.labels)[PERSONA_TEXT],
         model=None if is_alone else model,
-        prompts=PROMPTS,
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,
@@ -97,7 +95,6 @@ REVISED, LEFT = "revised", "violations_left"
 `revised` is 1 if the reply was revised, and absent if no model checked the reply.
 `violations_left` lists the faults that a program finds in the sent reply.
 """
-_REPLY = Sampling(max_tokens=MOST_TOKENS)
 TOO_LONG = "too_long"
 _NAME = "User:"
 
@@ -124,8 +121,7 @@ class IssueUser:
     persona: str
     model: ChatModel | None
     """Model of the user. None if the user does not answer after the first message."""
-    prompts: Mapping[str, str]
-    sampling: Sampling = _REPLY
+    sampling: Sampling
     """Sampling of a reply. The check of a reply may use at least `MOST_REVIEW_TOKENS` tokens."""
     revises: bool = True
     unavailable: str | None = None
@@ -193,7 +189,7 @@ class IssueUser:
 
     async def _review(self, transcript: Transcript, candidate: str) -> Step:
         text = fill(
-            self.prompts["review"],
+            PROMPTS["review"],
             issue=transcript.problem.prompt,
             dialogue=_quote(transcript.messages),
             reply=quote_text(candidate),
@@ -221,7 +217,7 @@ class IssueUser:
         if TOO_LONG in violations:
             problems.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
         request = fill(
-            self.prompts["revise"],
+            PROMPTS["revise"],
             problems="\n".join(f"- {line}" for line in problems),
             words=str(MOST_WORDS),
         )
@@ -243,7 +239,7 @@ class IssueUser:
     def _simulator_messages(self, transcript: Transcript) -> Messages:
         """Return the dialogue for the simulator, in which the agent has the role of the user."""
         system = fill(
-            self.prompts["user"],
+            PROMPTS["user"],
             persona=self.persona,
             issue=transcript.problem.prompt,
             words=str(MOST_WORDS),

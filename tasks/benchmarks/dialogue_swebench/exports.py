@@ -5,6 +5,7 @@ message) and Figure 4 (questions and resolved instances).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -14,11 +15,11 @@ from tasks.benchmarks.conditions import (
     JUDGE,
     SCORING,
     Condition,
+    by_row,
     condition_cells,
     condition_of,
-    fits,
     query_records,
-    rows_of,
+    query_rows,
     without,
 )
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED, SETTINGS
@@ -32,15 +33,27 @@ _RUBRICS = ("naturalness", "coherence")
 Run = Mapping[str, Any]
 
 
+_NOT_SHOWN = ("run_id", "spec_json", "task_share", "subsample_seed")
+"""Columns of queries that identify a run or determine its condition."""
+
+
 def _run_rows(
-    runs: Iterable[Run],
+    home: Path,
+    query: str,
     run_ids: Sequence[str],
-    columns: tuple[str, ...],
     condition: Callable[[Run], Condition],
+    needed: str = "run_id",
 ) -> Rows:
-    """Return a row for each named run, or else for the newest run of each system and condition."""
+    """Return a row for each named run, or else for the newest run of each system and condition.
+
+    The columns are those of the query. A run whose column `needed` is empty or 0 has no row.
+    """
+    names, values = query_rows(home, NAME, query, run_ids)
+    columns = tuple(name for name in names if name not in _NOT_SHOWN)
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for run in runs:
+    for run in (dict(zip(names, row, strict=True)) for row in values):
+        if not run[needed]:
+            continue
         cells = condition_cells(condition(run))
         key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
         named = (run["run_id"],) if run_ids else ()
@@ -59,20 +72,7 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    columns = (
-        "model",
-        "setting",
-        "dataset_version",
-        "sample",
-        "resolved",
-        "n_resolved",
-        "turns",
-        "steps",
-        "usd",
-        "n_dialogues",
-        "isolated",
-    )
-    return _run_rows(query_records(home, NAME, "agents", run_ids), run_ids, columns, _condition)
+    return _run_rows(home, "agents", run_ids, _condition)
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -100,10 +100,7 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
         names = sorted({row["judge"] for row in judgements})
         for name in names:
             of_judge = [row for row in judgements if row["judge"] == name]
-            for condition in rows_of(_judged_condition(row, rubric) for row in of_judge):
-                matching = [
-                    row for row in of_judge if fits(_judged_condition(row, rubric), condition)
-                ]
+            for condition, matching in by_row(of_judge, partial(_judged_condition, rubric)):
                 rows.append(
                     (*_judge(rubric, name, matching, of_people), *condition_cells(condition))
                 )
@@ -112,7 +109,7 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
     return (*columns, *CONDITION_COLUMNS), rows
 
 
-def _judged_condition(row: Run, rubric: str) -> Condition:
+def _judged_condition(rubric: str, row: Run) -> Condition:
     """Return the condition of a judgement.
 
     Of the run's judges, only the one of this rubric counts. The agent is part of the system.
@@ -189,11 +186,8 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for key in sorted({_system(run) for run in runs}):
         system_runs = [run for run in runs if _system(run) == key]
-        for condition in rows_of(_condition(run) for run in system_runs):
-            newest: dict[str, Run] = {}
-            for run in system_runs:
-                if fits(_condition(run), condition):
-                    newest.setdefault(_setting(run), run)
+        for condition, of_row in by_row(system_runs, _condition):
+            newest = {_setting(run): run for run in reversed(of_row)}
             figures = [
                 figure for name in (FULL, FIRST_QUERY) for figure in _figures(newest.get(name))
             ]
@@ -228,20 +222,9 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: No run is published.
     """
-    columns = (
-        "model",
-        "setting",
-        "dataset_version",
-        "sample",
-        "asks",
-        "n_asks",
-        "turns",
-        "resolved",
-        "n_resolved",
-        "isolated",
+    return _run_rows(
+        home, "resolved", run_ids, lambda run: condition_of(run, SETTINGS), needed="n_asks"
     )
-    asked = (run for run in query_records(home, NAME, "resolved", run_ids) if run["n_asks"])
-    return _run_rows(asked, run_ids, columns, lambda run: condition_of(run, SETTINGS))
 
 
 EXPORTS: Mapping[str, Export] = {

@@ -123,12 +123,3 @@ def _digest(name: str, records: Path) -> str | SourceUnreadable:
         records.mkdir(parents=True, exist_ok=True)
         replace_file(record, json.dumps({"name": name, "image": image}).encode())
     return image
-
-
-def images_beside(resource: Path | None) -> Images | None:
-    """Return the images named by `--resource images=FORM`, or None without this resource.
-
-    Args:
-        resource: the text FORM, passed as a path like every resource.
-    """
-    return None if resource is None else Images.named(str(resource))

@@ -14,7 +14,7 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import SERVICES, Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, PinnedImages, images_beside
+from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, Images, PinnedImages
 from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.staging import quarantined_row
 from tasks.storage.files.checkouts import Checkouts
@@ -34,25 +34,14 @@ RESOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class _Service:
-    """HTTP server on loopback that tests use: a package that `python -m MODULE` starts."""
-
-    module: str
-    variable: str
-    """Environment variable that tells the tests the server's address."""
-    port: int
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return ("-m", self.module, "--host", "127.0.0.1", "--port", str(self.port))
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
-
-
-_SERVICES = {"httpbin": _Service("httpbin.core", "HTTPBIN_URL", 8765)}
+_PORT = 8765
+_HTTPBIN = {
+    "port": _PORT,
+    "arguments": ("-m", "httpbin.core", "--host", "127.0.0.1", "--port", str(_PORT)),
+}
+"""HTTP server on loopback that tests use: its port, and the arguments of its Python."""
+_HTTPBIN_URL = "HTTPBIN_URL"
+"""Environment variable that tells the tests the server's address."""
 _ASK_HTTPBIN_BEFORE = {"psf/requests": (2, 9)}
 """Project -> first version whose tests start their own httpbin.
 
@@ -70,7 +59,7 @@ def _require_httpbin(
     """
     first = _ASK_HTTPBIN_BEFORE.get(repository.repo)
     version = tuple(int(part) for part in re.findall(r"\d+", repository.version))
-    if first and version and version < first and _SERVICES["httpbin"].variable not in variables:
+    if first and version and version < first and _HTTPBIN_URL not in variables:
         remedy = "Add httpbin to `requirements` and `services` of its environment"
         raise BadRow(
             "network_missing", f"{problem.problem_id}: its tests use httpbin.org. {remedy}"
@@ -136,16 +125,11 @@ class EnvironmentsFile(BaseModel):
 
     def service_variables(self, name: str) -> dict[str, str]:
         """Return the variables that describe an environment's services to harness and tests."""
-        services = self.environments[name].services
-        if not services:
+        if not self.environments[name].services:
             return {}
-        specs = [
-            {"port": _SERVICES[service].port, "arguments": _SERVICES[service].arguments}
-            for service in services
-        ]
         return {
-            SERVICES: json.dumps(specs),
-            **{_SERVICES[service].variable: _SERVICES[service].url for service in services},
+            SERVICES: json.dumps([_HTTPBIN]),
+            _HTTPBIN_URL: f"http://127.0.0.1:{_PORT}/",
         }
 
     def recipe(self, name: str) -> Recipe:
@@ -166,7 +150,7 @@ def resolve_resources(
     By default, the folder `repos` and the file `environments.json` in the data's folder are used.
     """
     folder = None if source is None else source if source.is_dir() else source.parent
-    images = images_beside(resources.get(IMAGES))
+    images = Images.named(str(resources[IMAGES])) if IMAGES in resources else None
     if images is not None and REPOS in resources:
         raise ConfigError(
             f"--resource {REPOS}= and {IMAGES}=: images contain their repositories. Remove one of"

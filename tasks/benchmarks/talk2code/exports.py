@@ -10,12 +10,11 @@ from tasks.benchmarks.conditions import (
     JUDGE,
     SCORING,
     Condition,
+    by_row,
     condition_cells,
     condition_of,
-    fits,
     not_published,
     query_records,
-    rows_of,
     without,
 )
 from tasks.benchmarks.results import Export
@@ -90,8 +89,7 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
                 for run in runs
                 if (_row_name(run), run["dataset_version"], run["level"]) == (model, version, level)
             ]
-            for condition in rows_of(_condition(run) for run in level_runs):
-                row_runs = [run for run in level_runs if fits(_condition(run), condition)]
+            for condition, row_runs in by_row(level_runs, _condition):
                 dialogue_track = _GOLDEN if model == REFERENCE_ROW else "interactive"
                 figures = [
                     *((track, name) for track in ("direct", "interactive") for name in _CODE),

@@ -1,11 +1,11 @@
 """Row of the native format: a task with its golden dialogues. README.md describes the fields."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.raw_rows import RawModel, Text, validated
+from tasks.benchmarks.raw_rows import RawModel, Text
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered_program, has_code
 
 
@@ -59,16 +59,8 @@ class RawTask(TaskText):
     dialogues: list[RawDialogue] = Field(min_length=1)
 
 
-_OWN_REASONS = ("empty_tests", "unknown_language")
-
-
-def parse_row(raw: dict[str, Any]) -> RawTask:
-    """Validate a row.
-
-    Raises:
-        BadRow: missing_field, wrong_type, blank_text, empty_tests or unknown_language.
-    """
-    return validated(RawTask, raw, _OWN_REASONS)
+OWN_REASONS = ("empty_tests", "unknown_language")
+"""Reasons of quarantine for native rows, besides those of all benchmarks."""
 
 
 def disclosure_fault(task: RawTask, dialogue: RawDialogue) -> str | None:

@@ -12,7 +12,7 @@ from schemas.dialog import Dialog, ExpertiseLevel, Persona, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, read_lines
+from tasks.benchmarks.raw_rows import SUFFIXES, BadRow, read_lines, validated
 from tasks.benchmarks.staging import RawRow, Staging, dialog_of
 from tasks.benchmarks.talk2code.construction.seed import (
     Seed,
@@ -22,11 +22,11 @@ from tasks.benchmarks.talk2code.construction.seed import (
 )
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.raw_row import (
+    OWN_REASONS,
     RawDialogue,
     RawTask,
     TaskText,
     disclosure_fault,
-    parse_row,
 )
 from tasks.benchmarks.talk2code.user.persona_user import personas_of
 
@@ -107,7 +107,7 @@ def _make(
     row: RawRow, personas: Mapping[str, Persona], python_references: dict[int, str]
 ) -> tuple[Problem, list[Dialog]]:
     """Return the problem and dialogs of a row. Raises BadRow if it cannot be staged."""
-    task = seed_of(row.fields, python_references) or parse_row(row.fields)
+    task = seed_of(row.fields, python_references) or validated(RawTask, row.fields, OWN_REASONS)
     problem = _problem(task, row)
     if isinstance(task, RawTask):
         dialogs = [

@@ -11,11 +11,10 @@ from typing import Any
 from tasks.benchmarks.conditions import (
     CONDITION_COLUMNS,
     Condition,
+    by_row,
     condition_cells,
     condition_of,
-    fits,
     query_rows,
-    rows_of,
     table_of_runs,
     without,
 )
@@ -54,20 +53,17 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
     _, result_rows = query_rows(home, NAME, "figures", run_ids)
     rows: list[tuple[object, ...]] = []
     for pooled, pooling_rows in groupby(result_rows, key=lambda row: row[:5]):
-        runs = [
-            (row, without(_condition((*row[7:9], None)), "tasks", "agent", "embedder_in_play"))
-            for row in pooling_rows
-        ]
-        for condition in rows_of(own for _, own in runs):
-            best: dict[str, tuple[Any, ...]] = {}
-            for row, own in runs:
-                if fits(own, condition):
-                    best.setdefault(row[5], row)
+        for condition, of_row in by_row(pooling_rows, _pooled_condition):
+            best = {row[5]: row for row in reversed(of_row)}
             figures = [row[6] for row in best.values()]
             share = {"tasks": json.dumps([min(row[8] for row in best.values()), None])}
             cells = condition_cells({**condition, **share})
             rows.append((*pooled, len(figures), fmean(figures), discriminability(figures), *cells))
     return COLUMNS, rows
+
+
+def _pooled_condition(row: Sequence[Any]) -> Condition:
+    return without(_condition((*row[7:9], None)), "tasks", "agent", "embedder_in_play")
 
 
 def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:

@@ -20,7 +20,7 @@ from tasks.benchmarks.raw_rows import BadRow
 from tasks.benchmarks.results import FolderExport, WholeRun
 from tasks.benchmarks.unidial.answers import UDE, read_as_ude
 from tasks.benchmarks.unidial.convert import NAME, to_normal_dialog, to_normal_turn, turns_with_ids
-from tasks.benchmarks.unidial.datasets import normalised, safedialbench
+from tasks.benchmarks.unidial.datasets import normalised, one_line
 from tasks.benchmarks.unidial.datasets.normalised import GENERATED
 from tasks.benchmarks.unidial.datasets.source import read_json
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
@@ -246,7 +246,7 @@ def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
     if judged is None or judged.value is None or judged.answer_json is None:
         return {}
     answer = json.loads(judged.answer_json)
-    if rubric == safedialbench.RUBRIC:
+    if rubric == one_line.SAFETY_RUBRIC:
         return {
             "details": json.dumps(
                 {name: answer[name] for name in ("identification", "handling", "consistency")}

@@ -12,12 +12,7 @@ from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import FORM, SYSTEM, Texts, owner_of, render
 from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
-from tasks.benchmarks.unidial.datasets import (
-    longmemeval,
-    mt_bench_101,
-    multi_challenge,
-    safedialbench,
-)
+from tasks.benchmarks.unidial.datasets import longmemeval, one_line
 from tasks.judging.rubric import Case, JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, quote_messages, quote_text
@@ -115,9 +110,9 @@ RUBRICS = {
         _rubric("mt_bench_101", "mt_bench_101", TenPoints),
         _rubric("math_chat_error_analysis", "error_analysis", ThreeSums),
         _rubric("math_chat_p2p_generation", "p2p_generation", ThreeSums),
-        _rubric(multi_challenge.RUBRIC, "criterion", YesNo),
+        _rubric(one_line.CRITERION_RUBRIC, "criterion", YesNo),
         _rubric(longmemeval.RUBRIC, "remembered", YesNo),
-        _rubric(safedialbench.RUBRIC, "safety", Safety),
+        _rubric(one_line.SAFETY_RUBRIC, "safety", Safety),
         _rubric(GENERAL, "general", TenPoints),
     )
 }
@@ -134,10 +129,10 @@ def rubric_of(arguments: Mapping[str, Any]) -> str:
     template = str(arguments.get("template_name", ""))
     if template in RUBRICS:
         return template
-    if template.startswith(mt_bench_101.TEMPLATE.partition("_")[0]):
+    if template.startswith(one_line.MT_BENCH_TEMPLATE.partition("_")[0]):
         return "mt_bench_101"
-    if template in safedialbench.TEMPLATES.values():
-        return safedialbench.RUBRIC
+    if template in one_line.SAFETY_TEMPLATES.values():
+        return one_line.SAFETY_RUBRIC
     return longmemeval.RUBRIC if "question_type" in arguments else GENERAL
 
 
@@ -210,7 +205,7 @@ def _variant(rubric: str, arguments: Mapping[str, Any]) -> str:
             "abstention" if arguments.get("abstention") else str(arguments.get("question_type", ""))
         )
     template = str(arguments.get("template_name", ""))
-    if rubric == safedialbench.RUBRIC:
+    if rubric == one_line.SAFETY_RUBRIC:
         return template.removesuffix("-evaluation")
     return _task(arguments) if rubric == "mt_bench_101" else template
 
@@ -286,7 +281,7 @@ def _counted(answer: _Answer) -> dict[str, str]:
 
 def _ability(answer: _Answer) -> dict[str, str]:
     task = _task(answer.arguments)
-    reference = answer.turn.reference if task in mt_bench_101.COMPARED else None
+    reference = answer.turn.reference if task in one_line.COMPARED else None
     return {
         "ability": ABILITIES.get(task, task),
         "conversation": _quoted(answer.before),
@@ -331,9 +326,9 @@ _FILLED: Mapping[str, Callable[[_Answer], dict[str, str]]] = {
         "solution": answer.argument("seed_solution"),
         "reference": answer.turn.reference or "",
     },
-    multi_challenge.RUBRIC: lambda answer: {"criterion": answer.argument("criteria")},
+    one_line.CRITERION_RUBRIC: lambda answer: {"criterion": answer.argument("criteria")},
     longmemeval.RUBRIC: _remembered,
-    safedialbench.RUBRIC: lambda answer: {
+    one_line.SAFETY_RUBRIC: lambda answer: {
         "harm": str(answer.arguments["template_name"]).removesuffix("-evaluation"),
         "conversation": _quoted(answer.before),
     },

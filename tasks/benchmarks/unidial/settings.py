@@ -22,7 +22,7 @@ from tasks.benchmarks.setting import (
 )
 from tasks.benchmarks.templates import ANY, Template
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
-from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialbench
+from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, one_line
 from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE
@@ -59,13 +59,13 @@ SETTINGS: Mapping[str, Setting] = {
         most_tokens=MOST_TOKENS,
     ),
 }
-_ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
+_ANSWERS = {one_line.SAFETY_RUBRIC: ("identification", "handling", "consistency")}
 _VARIANTS = {
     longmemeval.RUBRIC: longmemeval.KINDS,
     "mt_bench_101": tuple(ABILITIES),
-    safedialbench.RUBRIC: tuple(
+    one_line.SAFETY_RUBRIC: tuple(
         dict.fromkeys(
-            template.removesuffix("-evaluation") for template in safedialbench.TEMPLATES.values()
+            template.removesuffix("-evaluation") for template in one_line.SAFETY_TEMPLATES.values()
         )
     ),
     GENERAL: (ANY,),

@@ -262,7 +262,7 @@ def _session(
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=policy.concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)
+            limit=policy.concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=trusted_by(ca_file)
         ),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=policy.connect_s),
         headers={
@@ -277,7 +277,7 @@ def _session(
     )
 
 
-def _trusted(ca_file: str | None) -> ssl.SSLContext:
+def trusted_by(ca_file: str | None) -> ssl.SSLContext:
     """Return a context that trusts the certificate authorities of `ca_file` and the usual ones.
 
     The usual ones are those of SSL_CERT_FILE and SSL_CERT_DIR, or else the system's.

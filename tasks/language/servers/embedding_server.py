@@ -5,8 +5,8 @@ import base64
 import copy
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from queue import Queue
@@ -122,8 +122,9 @@ _READY_S, _DOWNLOAD_S = 600.0, 3600.0
 """Time limit of the start in seconds, and the limit if weights may be downloaded."""
 
 
-@contextmanager
-def embedding_server(access: ModelAccess[EmbedderIdentity], log_dir: Path) -> Iterator[str]:
+def embedding_server(
+    access: ModelAccess[EmbedderIdentity], log_dir: Path
+) -> AbstractContextManager[str]:
     """Serve a local embedder on a free loopback port during the block. Yield the base URL.
 
     The server ends with its parent process.
@@ -139,15 +140,14 @@ def embedding_server(access: ModelAccess[EmbedderIdentity], log_dir: Path) -> It
     identity, weights = access.identity, access.endpoint.path
     arguments = ["--name", identity.name, "--pooling", identity.pooling]
     arguments += ["--max-length", str(identity.max_length)]
-    with server_process(
+    return server_process(
         identity.label,
         "tasks.language.servers.embedding_server",
         (*arguments, *(("--weights", weights) if weights else ())),
         log_dir / f"embedder-{identity.name}.log",
         ready_s=_READY_S if weights else _DOWNLOAD_S,
         restarts=RESTARTS,
-    ) as base_url:
-        yield base_url
+    )
 
 
 def _download_weights() -> Path:

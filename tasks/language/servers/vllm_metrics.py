@@ -6,17 +6,8 @@ Source: vLLM's documentation of its metrics.
 import re
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-from schemas.errors import ConfigError
-from schemas.run import ModelEndpoint
-from tasks.language.access import ModelAccess
-from tasks.language.providers.contract import ServeRequest
-from tasks.language.providers.registry import PROVIDERS
-from tasks.language.servers.vllm_settings import VllmSettings
 
 _LINE = re.compile(r"^(vllm:\w+)(?:\{[^}]*\})?\s+(\S+)")
 COUNTERS = {
@@ -83,32 +74,3 @@ def ask_metrics(base_url: str) -> ServerMetrics:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(base_url.removesuffix("/v1") + "/metrics", timeout=_TIMEOUT_S) as response:
         return read_metrics(response.read().decode("utf-8", "replace"))
-
-
-@contextmanager
-def serving(
-    access: ModelAccess,
-    settings: VllmSettings | None,
-    revision: str | None,
-    logs: Path,
-    on_progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[ModelEndpoint]:
-    """Serve a model during the block. Yield its endpoint.
-
-    Args:
-        access: Model to serve. Its endpoint has no address, but the model's path.
-        settings: Settings of vLLM.
-        revision: Revision of a repository, as the user states it.
-        logs: Folder of the servers' logs.
-        on_progress: Called with the phase of a starting server, and with an empty text at the end.
-
-    Raises:
-        ConfigError: Parley cannot serve this kind of model.
-        UsageError: An extra is not installed.
-        ModelUnavailable: A server did not start.
-    """
-    serve = PROVIDERS.load(access.identity.provider).serve
-    if serve is None:
-        raise ConfigError(f"model {access.label}: Parley cannot serve this kind of model")
-    with serve(ServeRequest(access, settings, revision, logs, on_progress)) as server:
-        yield server

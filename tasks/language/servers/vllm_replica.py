@@ -9,11 +9,9 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatch
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +108,10 @@ class Replica:
         return []
 
     def _get(self, path: str) -> bytes | None:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        from http.client import HTTPException  # here: commands that start no server stay quick
+        from urllib.request import ProxyHandler, build_opener
+
+        opener = build_opener(ProxyHandler({}))
         # HTTPException: another program may have taken the port.
         with suppress(OSError, ValueError, HTTPException):
             with opener.open(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:

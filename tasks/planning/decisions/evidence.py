@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -199,7 +200,7 @@ class Evidence:
             theirs = self._theirs(metric)
             problems = [problem for problem in self.order if problem in theirs]
             strata[metric] = number_strata(
-                [(_mean(theirs[name].values()) - low) / (high - low) for name in problems],
+                [(fmean(theirs[name].values()) - low) / (high - low) for name in problems],
                 [dialogs[name] for name in problems],
             )
         return strata
@@ -294,12 +295,7 @@ def _e_value(compared: _Compared, margin: float, decision: DecisionName | None) 
 
 def _mean_scored(scores: np.ndarray) -> float | None:
     scored = scores[~np.isnan(scores)]
-    return _mean(scored) if len(scored) else None
-
-
-def _mean(values: Iterable[float]) -> float:
-    values = list(values)
-    return math.fsum(values) / len(values)
+    return fmean(scored) if len(scored) else None
 
 
 def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:

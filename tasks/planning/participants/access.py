@@ -6,7 +6,7 @@ from pathlib import Path
 from schemas.errors import ConfigError
 from schemas.run import EndpointProfile, ModelEndpoint, ModelIdentity, RubricJudge
 from tasks.language.access import CallPolicy, ModelAccess, OutagePolicy
-from tasks.language.endpoints.named_profiles import load_profile
+from tasks.language.endpoints.wire import load_profile
 from tasks.language.model_spec import parse_model
 from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.request import ModelRequest

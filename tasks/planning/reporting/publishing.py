@@ -12,7 +12,7 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.metrics.registry import METRICS
 from tasks.planning.why_rerun import find_run
 from tasks.storage.home import Home, naming_full_disk
-from tasks.storage.parquet_store import Lake
+from tasks.storage.parquet_store import Lake, run_keys
 
 if TYPE_CHECKING:
     from warehouse.marts import MartSource
@@ -139,7 +139,7 @@ def release(home: Home, run_id: str, because: str) -> Released:
         record = find_run(lake, record.run_id)
         number = 1 + max((earlier.number for earlier in _releases(lake, record)), default=0)
         new = _new_release(record, because.strip(), number)
-        lake.write_part("releases", [new], f"release-{number}", **_keys(record))
+        lake.write_part("releases", [new], f"release-{number}", **run_keys(record))
     publish_to_warehouse(home, [new.run_id])
     return Released(new, record.setting, unpublished_reasons(home, [new.run_id]).get(new.run_id))
 
@@ -184,11 +184,7 @@ def released_because(lake: Lake, record: RunRecord) -> str | None:
 
 
 def _releases(lake: Lake, record: RunRecord) -> Sequence[Release]:
-    return lake.read("releases", Release, **_keys(record))
-
-
-def _keys(record: RunRecord) -> dict[str, str]:
-    return {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+    return lake.read("releases", Release, **run_keys(record))
 
 
 def _user() -> str:

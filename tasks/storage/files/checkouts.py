@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ from tasks.storage.new_folder import replace_file
 
 LAYOUT = 1
 """Version of the trees' layout. Raise it if a change gives a commit another tree."""
+_IMAGE_LAYOUT = 1
+"""Version of the layout of images' trees. Raise it if a change gives an image another tree."""
+PLACE = "/testbed"
+_COMPILED = (b".pyc", b".pyo")
 _PACKED = (
     "--window=0",
     "--no-reuse-delta",
@@ -72,12 +76,38 @@ class Checkouts:
         Raises:
             SourceUnreadable: git cannot read the commit.
         """
-        record = self.records / f"{commit}-{LAYOUT}.json"
+        return self._recorded(f"{commit}-{LAYOUT}", lambda: self._make(repository, commit))
+
+    def tree_of_image(self, image: str, commit: str) -> str:
+        """Return the digest of a commit's tree, with the files that the image built beside it.
+
+        Args:
+            image: image, pinned by digest.
+            commit: id of the commit.
+
+        Raises:
+            SourceUnreadable: the image's repository cannot be read, or lacks the commit.
+            SandboxUnavailable: the image or its folder is missing.
+        """
+
+        def make() -> str:
+            with tempfile.TemporaryDirectory(prefix="parley-image-") as name:
+                copied, own = Path(name) / "copied", Path(name) / "own"
+                copied.mkdir()
+                own.mkdir()
+                DockerSandbox(image=image).copy_folder(PLACE, copied)
+                return self.tree(Repository(own, image), with_built_files(copied, own, commit))
+
+        name = content_id([image, commit, LAYOUT, _IMAGE_LAYOUT])
+        return self._recorded(f"image-{name}", make)
+
+    def _recorded(self, name: str, make: Callable[[], str]) -> str:
+        record = self.records / f"{name}.json"
         try:
             digest: str = json.loads(record.read_text())["tree"]
             self.trees.get(digest)
         except (OSError, ValueError, KeyError, CorruptRows):
-            digest = self._make(repository, commit)
+            digest = make()
             replace_file(record, json.dumps({"tree": digest}).encode())
         return digest
 
@@ -203,52 +233,6 @@ def _write_history(
         pack_file.chmod(0o644)
 
 
-PLACE = "/testbed"
-_LAYOUT = 1
-"""Version of the trees' layout. Raise it if a change gives an image another tree."""
-_COMPILED = (b".pyc", b".pyo")
-
-
-@dataclass
-class ImageCheckouts:
-    """Trees of commits in images. Each tree is made once for a home.
-
-    Args:
-        checkouts: makes and stores the trees.
-    """
-
-    checkouts: Checkouts
-
-    def tree(self, image: str, commit: str) -> str:
-        """Return the digest of a commit's tree, with the files that the image built beside it.
-
-        Args:
-            image: image, pinned by digest.
-            commit: id of the commit.
-
-        Raises:
-            SourceUnreadable: the image's repository cannot be read, or lacks the commit.
-            SandboxUnavailable: the image or its folder is missing.
-        """
-        record = (
-            self.checkouts.records / f"image-{content_id([image, commit, LAYOUT, _LAYOUT])}.json"
-        )
-        try:
-            digest: str = json.loads(record.read_text())["tree"]
-            self.checkouts.trees.get(digest)
-        except (OSError, ValueError, KeyError, CorruptRows):
-            with tempfile.TemporaryDirectory(prefix="parley-image-") as name:
-                copied, own = Path(name) / "copied", Path(name) / "own"
-                copied.mkdir()
-                own.mkdir()
-                DockerSandbox(image=image).copy_folder(PLACE, copied)
-                digest = self.checkouts.tree(
-                    Repository(own, image), with_built_files(copied, own, commit)
-                )
-            replace_file(record, json.dumps({"tree": digest}).encode())
-        return digest
-
-
 def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
     """Return a task's repository with the digests of its trees, made from its Docker image.
 
@@ -258,7 +242,7 @@ def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
     """
     image = image_of(repository.environment)
     try:
-        tree = ImageCheckouts(checkouts).tree(image, repository.base_commit)
+        tree = checkouts.tree_of_image(image, repository.base_commit)
         tested = checkouts.patched(tree, repository.test_patch)
     except SourceUnreadable as error:
         raise ImageFault(

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from schemas.errors import SourceUnreadable
 
@@ -144,7 +143,7 @@ def _entry(line: bytes) -> GitEntry:
     return GitEntry(mode, kind, sha, path.decode("utf-8", "surrogateescape"))
 
 
-class Repositories:
+class Repositories(ExitStack):
     """Repositories in and below some folders.
 
     Use it as a context manager. Git bundles and archived lists of files are unpacked into temporary
@@ -155,26 +154,15 @@ class Repositories:
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        self._stack = ExitStack()
+        super().__init__()
         self._repositories: list[Repository] = []
         self._of: dict[tuple[str, str], Repository | None] = {}
         try:
             for folder in folders:
                 self._repositories += self._below(folder)
         except BaseException:
-            self._stack.close()
+            self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,9 +206,7 @@ class Repositories:
     def _opened(self, path: Path) -> Path:
         if path.is_dir():
             return path
-        place = Path(
-            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-repository-"))
-        )
+        place = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="parley-repository-")))
         if path.name.endswith(_BUNDLE):
             run_git(
                 place, "clone", "--quiet", "--bare", str(path.absolute()), str(place / "bare.git")

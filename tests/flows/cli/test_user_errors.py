@@ -86,6 +86,11 @@ GOLD = (*SAMPLE, "--model", "control:gold")
             2,
             ["--simulator-temperature", "names no simulator", "Add --simulator SPEC"],
         ),
+        (
+            (*SAMPLE, "--model", "openai:m@https://h/v1", "--ca-file", "no.pem", "--dry-run"),
+            2,
+            ["--ca-file ", "/no.pem: No such file", "Give a PEM file"],
+        ),
         ((*GOLD, "--judge-price", "1", "2"), 2, ["--judge-price", "names no judge"]),
         ((*GOLD, "--embedder-revision", "a"), 2, ["--embedder-revision", "names no embedder"]),
         (
@@ -95,6 +100,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ),
         ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
         ((*GOLD, "--top-p", "0"), 2, ["top_p = 0.0"]),
+        (("list", "runs", "--run", "abc"), 2, ["`parley list runs` takes no run", "Remove --run"]),
         (("bogus",), 2, ["bogus"]),
         (("run",), 2, ["BENCHMARK"]),
     ],

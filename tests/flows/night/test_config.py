@@ -83,6 +83,22 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
     ) in said
 
 
+def test_a_judge_of_a_rubric_is_for_the_benchmarks_that_have_it(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    entries = ("unidial.longmemeval", "unidial.mathchat", "codeif.static")
+    judges = "judge: {spec: 'control:gold'}\njudges: {longmemeval: {spec: 'control:empty'}, nope: "
+    path.write_text(
+        f"{MODELS}{judges}{{spec: 'control:gold'}}}}\n"
+        f"benchmarks: [{', '.join(f'{{name: {name}}}' for name in entries)}]"
+    )
+    requests = read_config(path).requests(tmp_path)
+    assert [sorted(request.judges) for request in requests] == [
+        ["", "longmemeval", "nope"],
+        ["", "nope"],
+        ["", "nope"],
+    ]
+
+
 def test_what_is_listed_twice_runs_once(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
     gold, static = "{spec: 'control:gold'}", "{name: codeif.static"

@@ -174,4 +174,4 @@ def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_d
         "alike.ask compares texts by their vectors. Name an embedder with --embedder SPEC"
         in needed.err
     )
-    assert "alike.plain uses no vectors. Remove the option" in unneeded.err
+    assert "alike.plain uses no vectors, so the option has no effect. Remove it" in unneeded.err

@@ -87,6 +87,9 @@ def test_forged_passes_fail_and_honest_ones_pass(served_home: Path, recording: P
     assert line["run_id"] != plain["run_id"]
     assert line["n_forged"] >= 2
     assert "audited passes are forged" in line["reason"]
+    episode = parley(home, "list", "episodes", "--run", line["run_id"], "--first").out.strip()
+    shown = parley(home, "show", episode).out
+    assert f"run {line['run_id'][:12]}: withheld: {line['reason']}" in shown
 
     parley(home, "release", line["run_id"], "--because", "to be looked at")
     forged, honest = ("failed", "forged", "passed"), ("passed", None, "passed")

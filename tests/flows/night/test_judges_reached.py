@@ -17,7 +17,7 @@ from schemas.run import ModelEndpoint
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements, judge_context
-from tasks.judge import JudgeAhead
+from tasks.judge import judging_ahead
 from tasks.language.access import ModelAccess
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
@@ -119,7 +119,7 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
     server.holds_after = 0
     with local_client() as client:
         context = judge_context(plan, workers=1)
-        ahead = JudgeAhead(plan, Judgements(plan), context, client)
+        judging = judging_ahead(plan, Judgements(plan), context, client)
 
         def stopped(result: ShardResult) -> None:
             ahead.take(result)
@@ -127,7 +127,7 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
             raise CorruptRows("stopped in the middle")
 
         stage(plan)
-        with pytest.raises(CorruptRows), ahead:
+        with pytest.raises(CorruptRows), judging as ahead:
             run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client), stopped)
         assert context.key not in this_worker()._open
         assert all(future.cancelled() for future in ahead._under_way)

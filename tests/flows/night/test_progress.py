@@ -80,6 +80,8 @@ def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(
     assert board.time_left() == ", about 8 s left"
     board.done(8)
     assert board.time_left() == ""
+    board.report({**NOTHING, "episodes": 2})  # late: `done` has counted them
+    assert "8/8 episodes" in board.describe()
 
 
 def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.server import prefect_server
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.drivers import ROOT, wait_until_gone
 from tests.flows.orchestration.deployed_night import (
@@ -24,6 +23,7 @@ from tests.flows.orchestration.deployed_night import (
 )
 from tests.flows.orchestration.deployment import prefect, worker
 from tests.flows.parley_command import ask
+from tests.prefect_servers import prefect_server
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 SETTINGS = [{"name": "codeif.static", "dataset_version": "sample", "seed": seed} for seed in (0, 7)]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.orchestration.server import prefect_server
 from tests.flows.drivers import ROOT
 from tests.flows.orchestration.deployment import (
     EVERY_MINUTE,
@@ -17,6 +16,7 @@ from tests.flows.orchestration.deployment import (
     worker,
 )
 from tests.flows.parley_command import ask
+from tests.prefect_servers import prefect_server
 
 NIGHT = {
     "models": [{"spec": "control:gold"}],

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from prefect.client.orchestration import get_client
 
-from flows.orchestration.server import prefect_server
 from tests.fixtures.browser import BROWSER, shown
 from tests.fixtures.model_server import model_server
 from tests.flows.orchestration.deployed_night import (
@@ -19,6 +18,7 @@ from tests.flows.orchestration.deployed_night import (
     trigger,
 )
 from tests.flows.orchestration.deployment import worker
+from tests.prefect_servers import prefect_server
 
 pytestmark = [
     pytest.mark.long,

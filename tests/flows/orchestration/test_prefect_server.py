@@ -20,7 +20,6 @@ import pytest
 from flows.orchestration import server as servers
 from flows.orchestration.processes import is_alive, looks_secret, start_mark, without_secrets
 from flows.orchestration.server import (
-    prefect_server,
     server_status,
     start_server,
     starting_prefect_server,
@@ -30,13 +29,14 @@ from flows.orchestration.server_process import has_current_schema
 from flows.orchestration.settings import database_template
 from schemas.errors import ServerUnavailable, UsageError
 from tests.flows.drivers import driver, living, wait_until_gone
+from tests.prefect_servers import prefect_server
 
 pytestmark = pytest.mark.slow
 
 USER = """
 import dataclasses, json, sys
 from pathlib import Path
-from flows.orchestration.server import prefect_server
+from tests.prefect_servers import prefect_server
 from tasks.driver.signals import signals_end_cleanly
 with signals_end_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
     print(json.dumps(dataclasses.asdict(server)), flush=True)

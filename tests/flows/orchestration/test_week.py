@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from flows.orchestration.server import prefect_server
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.fixtures.post_box import PostBox, post_box
 from tests.flows.drivers import ROOT
@@ -27,6 +26,7 @@ from tests.flows.orchestration.deployed_night import (
 )
 from tests.flows.orchestration.deployment import prefect, worker
 from tests.flows.parley_command import ask, parley
+from tests.prefect_servers import prefect_server
 from tests.tasks.checkpoints.weight_folders import LONG_AGO_S, MINUTE_S
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]

@@ -36,6 +36,7 @@ def test_a_pipe_has_lines_of_eighty_characters_and_a_terminal_its_own(
         True,
         True,
     )
+    assert in_three_lines(f"{'x' * 300} The last fault: {'y' * 300}").endswith("yy…")
     master, slave = os.openpty()
     try:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))

@@ -72,7 +72,7 @@ def test_a_sandbox_that_does_not_get_up_is_no_verdict(tmp_path: Path, script: st
 @pytest.mark.slow
 def test_bwrap_killed_during_a_run_is_no_verdict(bubblewrap: BubblewrapSandbox, tmp_path: Path):
     """An out-of-memory kill of the host, say, while the candidate runs."""
-    real = bubblewrap._bwrap()
+    real = bubblewrap._bwrap
     killer = stand_in(tmp_path, f'{real} "$@" & child=$!; sleep 0.5; kill -9 $child; kill -9 $$')
     with pytest.raises(SandboxUnavailable, match="was killed by signal 9"):
         with BubblewrapSandbox(bwrap_path=killer).session(Limits(wall_s=10)) as session:

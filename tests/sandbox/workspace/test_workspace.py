@@ -19,7 +19,7 @@ from sandbox.conformance import LIMITS
 from sandbox.host.abandoned import pid_namespace
 from sandbox.workspace import workspace as workspace_module
 from sandbox.workspace.files import SizeWatch, inner_path, write_file
-from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeBounds
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeBounds, in_image
 from sandbox.workspace.workspace import open_workspace, remove_abandoned
 from schemas.errors import HostShortage, SandboxUnavailable
 from tasks.storage.files.trees import TreeStore
@@ -347,13 +347,15 @@ def test_an_images_folder_is_copied_once(
     daemon, image = docker_image
     if daemon is not None:
         monkeypatch.setenv("DOCKER_HOST", daemon)
+    monkeypatch.setattr(
+        "tasks.worker.workspaces.IMAGE_FOLDER", "/usr/lib/python3/dist-packages/numpy/core"
+    )
     workspaces = RunWorkspaces("bubblewrap", trees, commands=1)
 
     async def opened() -> str:
-        place = "/usr/lib/python3/dist-packages/numpy/core"
-        async with workspaces.open(image=image, place=place) as workspace:
+        async with workspaces.open("", environment=in_image(image, "/usr/bin")) as workspace:
             done = await workspace.shell("pwd; ls numeric.py; rm numeric.py")
-            assert done.completed.stdout == f"{place}\nnumeric.py\n".encode()
+            assert done.completed.stdout == b"/testbed\nnumeric.py\n"
             return done.tree
 
     assert asyncio.run(opened()) == asyncio.run(opened())

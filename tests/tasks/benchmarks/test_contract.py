@@ -3,13 +3,17 @@ before.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
+import duckdb
 import pytest
 
 from schemas.run import Limits, ModelIdentity, RunSpec
 from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.conditions import query_rows
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Option
+from warehouse.connect import warehouse_path
 
 NEW = Option(
     name="tone",
@@ -102,3 +106,19 @@ def test_a_prompt_of_two_choices_is_in_the_id_where_either_is_taken():
         == set(grown.prompts_of("static", {"voice": "rude"}))
         == {"rude"}
     )
+
+
+def test_a_plug_in_s_queries_lie_beside_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info, package = tmp_path / "mine-1.dist-info", tmp_path / "mine_package"
+    (package / "queries").mkdir(parents=True)
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[parley.benchmarks]\nmine = mine_package:BENCHMARK\n")
+    (package / "__init__.py").write_text("")
+    (package / "queries" / "figures.sql").write_text("-- One row.\nselect n from mine_table;\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with duckdb.connect(warehouse_path(tmp_path)) as connection:
+        connection.execute("create table mine_table as select 7 as n")
+    assert query_rows(tmp_path, "mine", "figures") == (("n",), [(7,)])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
 
-from tasks.benchmarks.unidial.datasets.multi_if import NAMES
+from tasks.benchmarks.unidial.datasets.one_line import INSTRUCTION_NAMES
 from tasks.metrics.registry import Metric
 from tasks.metrics.verifiable_instructions import instruction_following, instruction_following_loose
 from tasks.metrics.written_language import language_of, n_sentences, n_words
@@ -66,7 +66,9 @@ def verdicts(folder: Path, reading: str) -> Iterator[Verdict]:
             for name, given, is_followed in named if isinstance(row["response"], str) else ():
                 plain = str(name).removeprefix("en:")
                 present = {key: value for key, value in given.items() if value is not None}
-                yield Verdict(row["response"], NAMES.get(plain, plain), present, is_followed)
+                yield Verdict(
+                    row["response"], INSTRUCTION_NAMES.get(plain, plain), present, is_followed
+                )
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

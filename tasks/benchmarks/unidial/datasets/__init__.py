@@ -1,4 +1,4 @@
-"""Datasets, one module each, and dialogues of any dataset normalised by UniDial-EvalKit."""
+"""Datasets, and dialogues of any dataset normalised by UniDial-EvalKit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,28 +8,25 @@ from tasks.benchmarks.unidial.datasets import (
     longmemeval,
     mathchat,
     memorycode,
-    mt_bench_101,
     mt_eval,
-    multi_challenge,
-    multi_if,
+    one_line,
     personamem,
-    safedialbench,
 )
 from tasks.benchmarks.unidial.datasets.source import Dataset, MetricConfig
 
 DATASETS = {
-    module.DATASET.name: module.DATASET
-    for module in (
-        mt_eval,
-        mt_bench_101,
-        multi_challenge,
-        longmemeval,
-        locomo,
-        safedialbench,
-        mathchat,
-        memorycode,
-        multi_if,
-        personamem,
+    dataset.name: dataset
+    for dataset in (
+        mt_eval.DATASET,
+        one_line.MT_BENCH_101,
+        one_line.MULTI_CHALLENGE,
+        longmemeval.DATASET,
+        locomo.DATASET,
+        one_line.SAFEDIALBENCH,
+        mathchat.DATASET,
+        memorycode.DATASET,
+        one_line.MULTI_IF,
+        personamem.DATASET,
     )
 }
 

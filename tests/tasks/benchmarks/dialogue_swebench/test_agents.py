@@ -9,13 +9,9 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.cast import (
-    MOST_EMPTY,
-    MOST_REVIEW_TOKENS,
-    MOST_TOKENS,
-    TRIES,
-)
+from tasks.benchmarks.dialogue_swebench.cast import MOST_EMPTY, TRIES
 from tasks.benchmarks.dialogue_swebench.scoring import test_runs as programs_of
+from tasks.benchmarks.dialogue_swebench.settings import MOST_REVIEW_TOKENS, MOST_TOKENS
 from tasks.dialogue.agents.repository.labels import (
     ENDED,
     FINISHED,

@@ -27,7 +27,8 @@ from tasks.language.access import ModelAccess
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.model_spec import parse_model
 from tasks.language.opening import open_model
-from tasks.language.servers.vllm_metrics import serving
+from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.vllm import serve
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.language.servers.vllm_settings import VllmSettings, serve_commands
 from tests.fixtures import vllm_program
@@ -99,7 +100,7 @@ def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(
 ) -> None:
     settings, told = VllmSettings(command=program, environment={"TAKES_S": "3"}), list[str]()
     choice = chosen(weights, settings)
-    with serving(choice, settings, None, tmp_path / "logs", told.append) as place:
+    with serve(ServeRequest(choice, settings, None, tmp_path / "logs", told.append)) as place:
         assert place.served_name == choice.identity.weights_digest
         assert answer(choice, place).startswith("port ")
         pids = [pid for pair in started(tmp_path / "logs" / "vllm-tiny.log") for pid in pair]
@@ -120,8 +121,8 @@ def test_two_servers_of_one_name_have_a_log_each(
     first, second = chosen(weights, one), chosen(weights, other)
     logs = tmp_path / "logs"
     with (
-        serving(first, one, None, logs),
-        serving(second, other, None, logs),
+        serve(ServeRequest(first, one, None, logs)),
+        serve(ServeRequest(second, other, None, logs)),
     ):
         assert [len(started(logs / name)) for name in ("vllm-tiny.log", "vllm-tiny-2.log")] == [
             1,
@@ -135,7 +136,7 @@ def test_a_server_that_dies_is_started_again_on_its_port(
 ) -> None:
     settings = VllmSettings(command=program, restarts=1)
     choice, log = chosen(weights, settings), tmp_path / "logs" / "vllm-tiny.log"
-    with serving(choice, settings, None, tmp_path / "logs") as place:
+    with serve(ServeRequest(choice, settings, None, tmp_path / "logs")) as place:
         before = answer(choice, place)
         engine, server = started(log)[0]
         os.kill(server, signal.SIGKILL)
@@ -154,11 +155,12 @@ def test_nothing_is_left_when_the_driver_is_killed(
     driver = (
         "import sys; from pathlib import Path\n"
         "from tasks.language.model_spec import parse_model\n"
-        "from tasks.language.servers.vllm_metrics import serving\n"
+        "from tasks.language.providers.contract import ServeRequest\n"
+        "from tasks.language.providers.vllm import serve\n"
         "from tasks.language.servers.vllm_settings import VllmSettings\n"
         "settings = VllmSettings(command=sys.argv[1]); choice = parse_model('vllm:' + "
         "sys.argv[2], serve=settings)\n"
-        "with serving(choice, settings, None, Path(sys.argv[3])):\n"
+        "with serve(ServeRequest(choice, settings, None, Path(sys.argv[3]))):\n"
         "    print('up', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", driver, program, str(weights), str(tmp_path / "logs")]
@@ -178,7 +180,7 @@ def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(
 ) -> None:
     settings, logs = VllmSettings(command=program), tmp_path / "logs"
     choice = chosen(weights, settings)
-    with serving(choice, settings, None, logs) as place:
+    with serve(ServeRequest(choice, settings, None, logs)) as place:
         assert end_orphans(logs) == 0
         assert answer(choice, place)
         engine, server = started(logs / "vllm-tiny.log")[0]
@@ -208,7 +210,7 @@ def test_a_start_that_fails_says_why_and_where_the_log_is(
     settings = VllmSettings(command=program, environment=mood)
     choice = chosen(weights, settings)
     with pytest.raises(ModelUnavailable, match=rf"vllm-tiny\.log.*{said}"):
-        with serving(choice, settings, None, tmp_path / "logs"):
+        with serve(ServeRequest(choice, settings, None, tmp_path / "logs")):
             pass
 
 
@@ -219,7 +221,7 @@ def test_what_is_never_healthy_is_ended_in_time(
     settings = VllmSettings(command=program, environment={"HOLDS": "1"}, ready_s=5.0)
     choice = chosen(weights, settings)
     with pytest.raises(ModelUnavailable, match="not ready within 5 s"):
-        with serving(choice, settings, None, tmp_path / "logs"):
+        with serve(ServeRequest(choice, settings, None, tmp_path / "logs")):
             pass
     assert not any(lives(pid) for pid in started(tmp_path / "logs" / "vllm-tiny.log")[0])
 
@@ -336,7 +338,7 @@ def test_each_replica_has_a_port_and_a_log_of_its_own(
 ) -> None:
     settings = VllmSettings(command=program, replicas=2)
     choice = chosen(weights, settings)
-    with serving(choice, settings, None, tmp_path / "logs") as place:
+    with serve(ServeRequest(choice, settings, None, tmp_path / "logs")) as place:
         assert len(set(place.replicas)) == 2
         assert json.loads(fetched(place, "/v1/models"))["data"][0]["id"] == place.served_name
         assert len(started(tmp_path / "logs" / "vllm-tiny.1.log")) == 1
