@@ -1,4 +1,4 @@
-"""Replays are scored as by ConvCodeBench's own script, task by task.
+"""Live runs and replays are scored as by the authors' own script, task by task.
 
 `PARLEY_CONVCODEWORLD` names a clone of the repository (public); nothing of it is kept here.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from tasks.benchmarks.convcode.scoring import score
 from tests.fixtures.clone import CONVCODEWORLD, load_module
-from tests.tasks.benchmarks.convcode.played import by_metric, request, static
+from tests.tasks.benchmarks.convcode.played import by_metric, live, request, static
 
 pytestmark = [pytest.mark.slow, CONVCODEWORLD.needed]
 SCRIPT, LAST, N_TASKS = "convcodeworld/print_results.py", 10, 200
@@ -76,3 +76,17 @@ def test_replays_have_the_script_s_figures(script: ModuleType) -> None:
         for turn in range(1, LAST + 1):
             expected = script.pass_at_1(target[turn], reference[0])
             assert by_turn[turn + 1] == expected / 100, (task, turn)
+
+
+def test_live_runs_have_the_script_s_figures(script: ModuleType) -> None:
+    for solved in (None, *range(LAST + 1)):
+        marks = "-" * (LAST + 1) if solved is None else "-" * solved + "+"
+        rows = score(request("live[f_c,f_e,f_v]", live(marks)))
+        files = [results(solved is not None and turn >= solved) for turn in range(LAST + 1)]
+        assert by_metric(rows, "mrr") == {0: script.get_mrr(files, files)}, marks
+        assert by_metric(rows, "recall") == {0: script.get_recall(files, files)}, marks
+        for name in ("pass_at_1", "pass_at_1_upstream"):
+            by_turn = by_metric(rows, name)
+            assert by_turn == {
+                turn + 1: script.pass_at_1(file, files[0]) / 100 for turn, file in enumerate(files)
+            }, (name, marks)
