@@ -160,8 +160,9 @@ def test_weights_that_were_asked_by_another_name_are_not_asked_again(
 
 
 def test_a_checkpoint_s_cost_is_a_dry_run_s_and_nothing_is_written_by_looking(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PARLEY_DASK_ADDRESS", raising=False)
     checkpoint(tmp_path / "ckpts" / "checkpoint-10")
     changed(checkpoint(tmp_path / "ckpts" / "checkpoint-20", weights=b"more"), 4_000_000_000.0)
     prices = {"usd_per_million_input": 1000.0, "usd_per_million_output": 1000.0}

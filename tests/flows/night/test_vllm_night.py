@@ -182,6 +182,7 @@ def test_a_device_is_free_for_the_next_checkpoint_while_the_last_one_is_judged(
 def test_a_dry_run_prints_the_command_where_vllm_is_not(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PARLEY_DASK_ADDRESS", raising=False)
     monkeypatch.setenv("PARLEY_VLLM", str(tmp_path / "nowhere"))
     weights = tmp_path / "tiny"
     weights.mkdir()
