@@ -235,7 +235,7 @@ def test_a_setting_without_rubrics_refuses_a_judge_and_one_with_rubrics_wants_on
     other = run(home, "talk", judge, environ, "--judge", "tone=control:gold")
     assert (other.code, "known: clear" in other.err) == (2, True), other.err
     needless = parley_process(home, "run", "codeif.static", *gold, "--judge", "control:gold")
-    assert (needless.code, "has no rubrics, so --judge has no effect" in needless.err) == (
+    assert (needless.code, "has no rubrics, so the option has no effect" in needless.err) == (
         2,
         True,
     ), needless.err
