@@ -21,9 +21,8 @@ from tasks.language.markdown_code import (
 _BLOCK = re.compile(
     r"^[ \t]*```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_PUBLIC_TYPE = re.compile(
-    r"^public\s+(?=(?:(?:abstract|final|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)",
-    re.MULTILINE,
+_PUBLIC_TYPE = (
+    r"public\s+(?=(?:(?:abstract|final|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)"
 )
 
 
@@ -131,8 +130,8 @@ def case_runs(
             TestRun.of(turn, BASE_INSTRUCTION, program, cases, language.kind, reference=reference),
         )
     if language.kind == "java":
-        reference = reference and _PUBLIC_TYPE.sub("", reference)
-        program = program and replace(program, code=_PUBLIC_TYPE.sub("", program.code))
+        reference = reference and _without_public(reference)
+        program = program and replace(program, code=_without_public(program.code))
     return tuple(
         TestRun.of(
             turn,
@@ -156,9 +155,19 @@ def combined_run(
     if language.kind == "asserts":
         return code, cases
     blocks = "\n".join(f"{{\n{case}\n}}" for case in cases)
-    return _PUBLIC_TYPE.sub("", code) if language.kind == "java" else code, (
+    return _without_public(code) if language.kind == "java" else code, (
         _program_end(blocks, language),
     )
+
+
+def _without_public(code: str) -> str:
+    """Return Java code in which no outermost type is public: the file has another name.
+
+    A code block may be indented as a whole.
+    """
+    margins = (line[: -len(line.lstrip())] for line in code.splitlines() if line.strip())
+    margin = min(margins, key=len, default="")
+    return re.sub(f"^{margin}{_PUBLIC_TYPE}", margin, code, flags=re.MULTILINE)
 
 
 def _program_end(case: str, language: Language) -> str:

@@ -87,18 +87,22 @@ def test_an_answer_without_such_a_block_is_judged_by_its_first_block_or_as_it_is
     assert code_of("def f(): pass", python, "f") == "def f(): pass"
 
 
-def test_a_public_java_class_runs_beside_the_main_class_of_each_case() -> None:
+@pytest.mark.parametrize("margin", ["", "    "], ids=["flush", "indented"])
+def test_a_public_java_class_runs_beside_the_main_class_of_each_case(margin: str) -> None:
+    code = (
+        f"{margin}{{}}final class Names {{{{\n{margin}  public class Inner {{{{}}}}\n{margin}}}}}\n"
+    )
     ending, *_ = play(
         "direct",
         "java/initials/expert/software_engineer",
-        "```java\npublic final class Names {}\n```",
+        f"{margin}```java\n{code.format('public ')}{margin}```",
     )
     problem, dialog = dialogue("java/initials/expert/software_engineer")
     runs = BENCHMARK.programs.test_runs(
         problem, dialog, episode("direct", dialog.dialog_id, ending), {}
     )
     assert [run.instruction_id for run in runs] == [f"case {n}" for n in range(1, 6)]
-    assert {run.code for run in runs} == {"final class Names {}\n"}
+    assert {run.code for run in runs} == {code.format("")}
 
 
 def verdict(
