@@ -95,7 +95,7 @@ def test_it_is_played_killed_and_finished(
     assert query(served_home, reasons)[1] == [("context_length", 1)]
     assert query(served_home, "select len(turns) from contexts")[1] == [(2 * N_CONTEXT_ROUNDS,)]
     assert query(served_home, "select calls, n_turns, n_unknown_tokens from costs")[1] == [
-        (N_DIALOGS - 1, N_DIALOGS - 1, 0)
+        (N_DIALOGS, N_DIALOGS - 1, 0)
     ]
     episodes = Lake(served_home / "lake").read("episodes", Episode)
     assert {len(episode.steps) for episode in episodes} == {3, 4}
