@@ -102,7 +102,7 @@ def test_a_run_without_isolation_has_none(trees: TreeStore, empty: str):
 
 def test_a_workspace_needs_something_to_begin_with(bubblewrap: str, trees: TreeStore):
     async def opened() -> None:
-        async with RunWorkspaces("bubblewrap", trees, commands=1).open():
+        async with RunWorkspaces("bubblewrap", trees, commands=1).open(""):
             pytest.fail("opened")
 
     with pytest.raises(ValueError, match="a tree or an image"):
