@@ -80,8 +80,14 @@ class ImageRegistry:
         """Remove the content of an image's last layer: its registry knows the image still, and a
         pull fails.
         """
-        manifest = json.loads(self._content(image.partition("@")[2]).read_text())
-        shutil.rmtree(self._content(manifest["layers"][-1]["digest"]).parent)
+        shutil.rmtree(self._content(self._layers(image)[-1]["digest"]).parent)
+
+    def n_bytes_to_send(self, image: str) -> int:
+        """Return the compressed size of an image's layers in bytes."""
+        return sum(layer["size"] for layer in self._layers(image))
+
+    def _layers(self, image: str) -> list[dict[str, Any]]:
+        return json.loads(self._content(image.partition("@")[2]).read_text())["layers"]
 
     def _content(self, digest: str) -> Path:
         number = digest.removeprefix("sha256:")
