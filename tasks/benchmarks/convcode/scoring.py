@@ -17,6 +17,7 @@ from schemas.episode import (
     StopReason,
     UnscoredReason,
     VerbalFeedback,
+    reason_of,
     worst_of,
 )
 from schemas.problem import BASE_INSTRUCTION
@@ -248,8 +249,7 @@ def _refined_code_leakage(
 ) -> float | UnscoredReason:
     previous, refined = played.episode.answer(step.turn - 1), played.episode.answer(step.turn)
     if refined is None or previous is None:
-        ours = played.episode.stop_reason is StopReason.INFRA
-        return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
+        return reason_of(played.episode, step.turn)
     return contains_refined_code(
         feedback,
         code_of(request.problem, request.options, previous),

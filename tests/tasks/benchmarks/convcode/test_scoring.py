@@ -161,6 +161,12 @@ def test_feedback_that_was_given_but_not_answered_holds_nobody_knows_what() -> N
     assert by_metric(rows, "contains_refined_code") == {2: NO_ANSWER}
 
 
+def test_a_refused_answer_to_an_expert_is_no_fault() -> None:
+    rows = score(request(EXPERT, live("-e", StopReason.REFUSED, verbal=("Use a set.",))))
+    assert by_metric(rows, "contains_refined_code") == {2: "refused"}
+    assert not any(row.unscored_reason and row.unscored_reason.is_fault for row in rows)
+
+
 def test_each_round_is_run_with_the_whole_suite() -> None:
     [one] = live("--e", StopReason.SUBJECT_ERROR)
     runs = runs_of(problem(), one.dialog, one.episode, {})
