@@ -27,7 +27,7 @@ from tasks.datasets.catalogue import dataset_named
 from tasks.language.providers.registry import provider_of
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import absolute_resources
-from tasks.planning.participants.choice import find_setting
+from tasks.planning.participants.choice import find_setting, refuse_needless
 from tasks.planning.request import (
     BenchmarkRequest,
     ComparisonRequest,
@@ -335,6 +335,10 @@ def require_known_names(config: NightlyConfig, path: Path) -> None:
             find_setting(entry.name)
         except UsageError as error:
             raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
+        if entry.audit is not None:
+            refuse_needless(
+                entry.name, "sandbox", f"configuration {path}: benchmarks.{number}.audit"
+            )
     try:
         SANDBOXES.require(config.sandbox)
     except UnknownName as error:

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
+from typer._click.core import ParameterSource
 
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
 from flows.cli.commands.role_options import (
@@ -44,7 +45,11 @@ EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 _SPEC = "SPEC[,KEY=VALUE...]"
 
 
+_OF_PROGRAMS = ("sandbox", "audit", "max_forged_share", "skip_missing_packages")
+
+
 def run(
+    context: typer.Context,
     benchmark: Annotated[
         str,
         typer.Argument(
@@ -236,7 +241,7 @@ def run(
     If the command is interrupted, type it again to resume: finished work is not repeated.
     """
     from sandbox.registry import default_name
-    from tasks.planning.participants.choice import refuse_needless_models
+    from tasks.planning.participants.choice import refuse_needless, refuse_needless_models
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
     require_role("simulator", simulator, roles, simulator_price)
@@ -282,6 +287,9 @@ def run(
     )
     request = request.trusting(ca_file) if ca_file else request
     refuse_needless_models(request)
+    for flag in _OF_PROGRAMS:
+        if context.get_parameter_source(flag) is ParameterSource.COMMANDLINE:
+            refuse_needless(request.benchmark.name, "sandbox", f"--{flag.replace('_', '-')}")
     caps = parse_budget(budget or [])
     evaluate(
         find_home(), [request], json_output, dry_run=dry_run, budget=caps, fail_on=fail_on or ()

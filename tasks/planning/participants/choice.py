@@ -196,8 +196,9 @@ _USES: Mapping[str, tuple[str, Callable[[Benchmark, str], bool]]] = {
     "simulator": ("has no simulated user", lambda of, name: of.setting(name).needs_simulator),
     "judge": ("has no rubrics", lambda of, name: bool(of.rubrics(name))),
     "embedder": ("uses no vectors", lambda of, name: _needs_embedder(of.setting(name))),
+    "sandbox": ("runs no programs", lambda of, name: of.runs_programs(name)),
 }
-"""Role -> what is said of a setting without the role, and whether a setting has the role."""
+"""Part of a run -> what is said of a setting without it, and whether a setting has it."""
 
 
 def refuse_needless_models(request: EvaluationRequest) -> None:
@@ -209,18 +210,22 @@ def refuse_needless_models(request: EvaluationRequest) -> None:
         if request.embedder and not _agent_needs_embedder(request)
         else [],
     }
-    benchmark, setting = find_setting(request.benchmark.name)
-    for role, (lack, has_role) in _USES.items():
-        if models[role] and not has_role(benchmark, setting):
-            others = ", ".join(
-                f"{benchmark.name}.{name}"
-                for name in benchmark.settings
-                if has_role(benchmark, name)
-            )
-            raise ConfigError(
-                f"--{role} {models[role][0].spec}: {benchmark.name}.{setting} {lack}, so the option"
-                f" has no effect. Remove it{f'. Settings that use it: {others}' if others else ''}"
-            )
+    for role, (model, *_) in ((role, named) for role, named in models.items() if named):
+        refuse_needless(request.benchmark.name, role, f"--{role} {model.spec}")
+
+
+def refuse_needless(setting_name: str, part: str, option: str) -> None:
+    """Raise ConfigError if `option` configures a part of a run that the setting does not have."""
+    benchmark, setting = find_setting(setting_name)
+    lack, has_part = _USES[part]
+    if not has_part(benchmark, setting):
+        others = ", ".join(
+            f"{benchmark.name}.{name}" for name in benchmark.settings if has_part(benchmark, name)
+        )
+        raise ConfigError(
+            f"{option}: {benchmark.name}.{setting} {lack}, so the option has no effect."
+            f" Remove it{f'. Settings that use it: {others}' if others else ''}"
+        )
 
 
 def run_options(

@@ -13,6 +13,7 @@ from tests.flows.parley_command import SAMPLE, parley, parley_process
 
 RUN = ("run", "codeif.static")
 GOLD = (*SAMPLE, "--model", "control:gold")
+CHAT = ("run", "unidial.multi_if", "--dataset-version", "sample", "--model", "control:gold")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,15 @@ GOLD = (*SAMPLE, "--model", "control:gold")
             2,
             ["--simulator control:empty", "codeif.static has no simulated user", "Remove it"],
         ),
+        *(
+            (
+                (*CHAT, *flag),
+                2,
+                [f"{flag[0]}: unidial.multi_if runs no programs", "unidial.tested_code"],
+            )
+            for flag in (("--sandbox", "none"), ("--audit", "sample"), ("--max-forged-share", "1"))
+        ),
+        ((*CHAT, "--skip-missing-packages"), 2, ["unidial.multi_if runs no programs"]),
         (
             (*GOLD, "--simulator-temperature", "0.5"),
             2,

@@ -167,6 +167,10 @@ def test_an_agent_replaces_a_model_under_test_alone(tmp_path: Path) -> None:
             MODELS + "benchmarks: [{name: nope}]",
             "benchmarks.0.name: unknown benchmark 'nope'; known: codeif",
         ),
+        (
+            MODELS + "benchmarks: [{name: unidial.multi_if, audit: all}]",
+            "benchmarks.0.audit: unidial.multi_if runs no programs, so the option has no effect",
+        ),
         (MODELS + BENCHMARKS + "sandbox: foo", "unknown sandbox 'foo'; known: bubblewrap"),
         (BENCHMARKS, "`models` and `sources` are both empty"),
         (
