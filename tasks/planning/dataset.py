@@ -1,6 +1,7 @@
 """Rows of a dataset: finding, parsing and staging them, and choosing a setting's dialogs."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -21,6 +22,8 @@ from tasks.planning.request import BenchmarkRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import PlayedDialogs, write_contexts
+
+_SHOWN_FILES = 5
 
 
 class DatasetCache:
@@ -282,6 +285,19 @@ def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Sta
         f"none of the {staged.n_input} rows in {data} could be staged{why}. "
         f"Is this {benchmark} data of version {version!r}?"
     )
+
+
+def files_line(staged: Staged, benchmark: str) -> str:
+    """Return a line that names the files of the rows, and files without a valid row."""
+    read = Counter[str](staged.problems.table(["source_file"])["source_file"].to_pylist())
+    bad = Counter(row.source_file for row in staged.quarantined if row.source_file not in read)
+    named, others = (
+        ", ".join(f"{file} ({n})" for file, n in list(files.items())[:_SHOWN_FILES])
+        + (f" and {len(files) - _SHOWN_FILES} more files" if len(files) > _SHOWN_FILES else "")
+        for files in (read, bad)
+    )
+    unread = f"; no valid row in {others}. Move other data out of the folder" if bad else ""
+    return f"{benchmark}: rows read from {named}{unread}"
 
 
 def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> str:

@@ -37,6 +37,7 @@ def stage(
     Valid rows are staged. Invalid rows go to quarantine with file, line and reason.
     """
     from flows.stage_benchmarks import stage_dataset
+    from tasks.planning.dataset import files_line
 
     benchmark = resolve_name(benchmark)
     staged, version, digest = stage_dataset(
@@ -55,6 +56,7 @@ def stage(
         f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged,"
         f" {counts['quarantined']} in quarantine"
     )
+    print(files_line(staged, benchmark))
     _print_quarantine(staged.quarantined)
 
 

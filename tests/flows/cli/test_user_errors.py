@@ -3,10 +3,13 @@ code, no traceback.
 """
 
 import json
+import shutil
+from importlib.resources import as_file
 from pathlib import Path
 
 import pytest
 
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
 from tests.flows.parley_command import SAMPLE, parley, parley_process
@@ -335,3 +338,24 @@ def test_an_error_of_the_system_says_what_it_is_about(
     assert done.code == 1
     for part in said:
         assert part in done.err, done.err
+
+
+@pytest.mark.slow
+def test_stage_run_and_dry_run_name_the_files_of_a_folder(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for row in ({"n": 1}, {"n": 2}):
+        with (folder / "notes.jsonl").open("a") as notes:
+            notes.write(json.dumps(row) + "\n")
+    sample = BENCHMARKS.load("talk2code").data.sample
+    with as_file(sample) as path:
+        shutil.copy(path / "talk2code.jsonl", folder)
+    line = (
+        "talk2code: rows read from talk2code.jsonl (6); no valid row in notes.jsonl (2)."
+        " Move other data out of the folder\n"
+    )
+    data = ("--data", folder, "--dataset-version", "dialogues")
+    assert line in parley(home, "stage", "talk2code", *data).out
+    run = ("run", "talk2code.direct", *data, "--model", "control:gold")
+    assert line in parley(home, *run, "--dry-run").out
+    assert line in parley(home, *run, "--limit", 1, "--audit", "none").err
