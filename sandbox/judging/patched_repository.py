@@ -19,7 +19,14 @@ from sandbox.host.python_environment import package_folders
 from sandbox.host.slots import retried_alone
 from sandbox.interface import Completed
 from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
-from sandbox.judging.project_runners import RUNNERS, command_of, failed_in_log, spellings
+from sandbox.judging.project_runners import (
+    AS_BEFORE,
+    PASS,
+    RUNNERS,
+    command_of,
+    failed_in_log,
+    record_of,
+)
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees, image_of, programs_of
 from sandbox.workspace.workspace import Workspace
 from schemas.errors import HostShortage, SandboxUnavailable, Unscorable
@@ -56,11 +63,6 @@ _OLDEST = (3, 5)
 _WARNINGS, _PATH = "PYTHONWARNINGS", "PYTHONPATH"
 """Environment variables that are set only after the runner has started. Otherwise warnings could
 become errors in the harness, and a module of the project could replace a module of the runner.
-"""
-_PASS = ("PASSED", "XFAIL")
-_AS_BEFORE = ("SKIPPED", "XFAIL_UNMARKED")
-"""Outcomes that count as a pass for a test of `pass_to_pass`, if the test has the same outcome
-without the patch.
 """
 _RAN = ("0", "1")
 """Exit codes with which a runner ends if the tests ran, whether they passed or failed."""
@@ -139,8 +141,8 @@ def run_patch(
             place.put(name, content)
         ran, records = _run_tests(place, repository, limits)
     cases = [_case(name, ran, records, _runner_name(repository)) for name in program.wanted]
-    words = {name: _word(name, records)[0] for name in repository.pass_to_pass}
-    undecided = {name: word for name, word in words.items() if word in _AS_BEFORE}
+    words = {name: record_of(name, records)[0] for name in repository.pass_to_pass}
+    undecided = {name: word for name, word in words.items() if word in AS_BEFORE}
     if (
         undecided
         and ran.outcome is Outcome.PASSED
@@ -164,7 +166,7 @@ def _as_before(
         records: outcomes of the run without the patch.
     """
     is_equal = before.outcome is Outcome.PASSED and case.name in undecided
-    if is_equal and _word(case.name, records)[0] == undecided[case.name]:
+    if is_equal and record_of(case.name, records)[0] == undecided[case.name]:
         return case.model_copy(update={"outcome": Outcome.PASSED})
     return case
 
@@ -331,7 +333,7 @@ def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records)
     failed = {f"node {name}" for name in failed_in_log(repository.runner, log)}
     refused = ("FAILED", "its report says that it passed, the runner's log that it failed")
     return {
-        label: refused if record[0] in _PASS and label in failed else record
+        label: refused if record[0] in PASS and label in failed else record
         for label, record in records.items()
     }
 
@@ -362,16 +364,16 @@ def _require_python(place: Workspace, python: str, limits: Limits) -> None:
 
 
 def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> CaseVerdict:
-    word, detail = _word(name, records)
+    word, detail = record_of(name, records)
     is_sound = ran.outcome is Outcome.PASSED
-    if is_sound and word in _PASS:
+    if is_sound and word in PASS:
         return CaseVerdict(
             name=name,
             outcome=Outcome.PASSED,
             detail="" if word == "PASSED" else f"{runner} says {word}",
         )
     outcome = Outcome.FAILED if is_sound or ran.outcome is not Outcome.TIMEOUT else Outcome.TIMEOUT
-    if is_sound and word in _AS_BEFORE:
+    if is_sound and word in AS_BEFORE:
         return CaseVerdict(name=name, outcome=outcome, detail=f"{runner} says {word}")
     text = "\n".join(
         filter(
@@ -381,19 +383,3 @@ def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> Case
     return CaseVerdict(
         name=name, outcome=outcome, detail=harmless(text or f"{runner} did not run it")
     )
-
-
-def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """Return the runner's outcome for a test, and its detail.
-
-    Some datasets cut an id at a space within its brackets. Such an id stands for all ids that begin
-    with it, if these agree on passing.
-    """
-    for spelling in spellings(name):
-        if f"node {spelling}" in records:
-            return records[f"node {spelling}"]
-    if "[" in name and not name.endswith("]"):
-        matching = [record for label, record in records.items() if label.startswith(f"node {name}")]
-        if matching and len({record[0] in _PASS for record in matching}) == 1:
-            return matching[0]
-    return "", ""

@@ -13,6 +13,14 @@ _UNITTEST_FAILED = re.compile(
     r"^(?:.* \.\.\. )?(?P<name>\S.*?) \.\.\. (?:FAIL|ERROR)$", re.MULTILINE
 )
 _SYMPY_FAILED = re.compile(r"^(?P<name>test_\w+) (?:F|E)$", re.MULTILINE)
+PASS = ("PASSED", "XFAIL")
+AS_BEFORE = ("SKIPPED", "XFAIL_UNMARKED")
+"""Outcomes that count as a pass for a test of `pass_to_pass`, if the test has the same outcome
+without the patch.
+"""
+_UNLISTED = ("SKIPPED", "XPASS")
+"""Outcomes of which pytest's log does not name the test in a form that log parsers read."""
+_FOLDERS = re.compile(r"\[/(?!/)[^*]*/(?=[^/*]*\]$)")
 _OLD_NAME = re.compile(r"(?P<method>\w+) \((?P<place>[\w.]+)\)")
 
 
@@ -92,3 +100,26 @@ def spellings(name: str) -> tuple[str, ...]:
         method, place = match["method"], match["place"]
         names += [f"{method} ({place}.{method})", f"{method} ({place.removesuffix(f'.{method}')})"]
     return tuple(dict.fromkeys(names))
+
+
+def record_of(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """Return the runner's outcome for a dataset's test, and its detail.
+
+    Some datasets cut an id at a space within its brackets, or shorten a path there to its last
+    part. Such an id stands for all ids that log parsers shorten to it, and has their worst outcome.
+    """
+    for spelling in spellings(name):
+        if f"node {spelling}" in records:
+            return records[f"node {spelling}"]
+    is_cut = name.count("[") > name.count("]") or ("[" in name and not name.endswith("]"))
+    node = f"node {name}"
+    matching = [
+        record
+        for label, record in records.items()
+        if (label.startswith(node) if is_cut else _FOLDERS.sub("[/", label) == node)
+    ]
+    return min(
+        [record for record in matching if record[0] not in _UNLISTED] or matching,
+        key=lambda record: (record[0] in PASS, record[0] in AS_BEFORE),
+        default=("", ""),
+    )

@@ -56,7 +56,12 @@ def _diff(text: str) -> str:
     return text
 
 
-TestIds = Annotated[tuple[str, ...], BeforeValidator(_ids)]
+def _tests(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out pytest's progress `[100%]`, which two rows of SWE-bench Verified list as a test."""
+    return tuple(name for name in ids if not re.fullmatch(r"\[ *\d+%\]", name))
+
+
+TestIds = Annotated[tuple[str, ...], BeforeValidator(_ids), AfterValidator(_tests)]
 Diff = Annotated[Text, AfterValidator(_diff)]
 
 

@@ -6,7 +6,14 @@ import importlib.util
 
 import pytest
 
-from sandbox.judging.project_runners import RUNNERS, command_of, failed_in_log, nodes_of, spellings
+from sandbox.judging.project_runners import (
+    RUNNERS,
+    command_of,
+    failed_in_log,
+    nodes_of,
+    record_of,
+    spellings,
+)
 
 DJANGO_LOG = """\
 Testing against Django installed in '/testbed/django'
@@ -90,6 +97,35 @@ def test_a_name_has_the_spellings_of_older_and_newer_pythons(name: str, others: 
     assert spellings(name)[0] == name
     assert others <= set(spellings(name))
     assert not others or "test_y (a.tests.B)" not in spellings(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "word"),
+    [
+        ("a.py::t[x", {"a.py::t[x 1]": "PASSED", "a.py::t[x 2]": "XFAIL"}, "PASSED"),
+        ("a.py::t[x", {"a.py::t[x 1]": "SKIPPED", "a.py::t[x 2]": "PASSED"}, "PASSED"),
+        ("a.py::t[x", {"a.py::t[x 1]": "XPASS", "a.py::t[x 2]": "PASSED"}, "PASSED"),
+        ("a.py::t[x", {"a.py::t[x 1]": "SKIPPED", "a.py::t[x 2]": "SKIPPED"}, "SKIPPED"),
+        (
+            "a.py::t[x",
+            {"a.py::t[x 1]": "PASSED", "a.py::t[x 2]": "XFAIL_UNMARKED"},
+            "XFAIL_UNMARKED",
+        ),
+        ("a.py::t[x", {"a.py::t[x 1]": "PASSED", "a.py::t[x 2]": "FAILED"}, "FAILED"),
+        ("a.py::t[x", {"a.py::t[y 1]": "PASSED"}, ""),
+        ("a.py::t[[1,2]", {"a.py::t[[1,2] [3]]": "PASSED"}, "PASSED"),
+        ("a.py::t[x]", {"a.py::t[x]-1]": "PASSED"}, ""),
+        ("a.py::t[/b.py]", {"a.py::t[/w/tests/b.py]": "PASSED"}, "PASSED"),
+        ("a.py::t[/b.py]", {"a.py::t[/w/b.py]": "PASSED", "a.py::t[/v/b.py]": "FAILED"}, "FAILED"),
+        ("a.py::t[/b.py]", {"a.py::t[//w/b.py]": "PASSED", "a.py::t[/w*/b.py]": "PASSED"}, ""),
+        ("a.py::t[/b.py]", {"a.py::t[/b.py]": "PASSED", "a.py::t[/w/b.py]": "FAILED"}, "PASSED"),
+    ],
+)
+def test_a_shortened_id_stands_for_the_ids_that_log_parsers_shorten_to_it(
+    name: str, nodes: dict[str, str], word: str
+) -> None:
+    records = {f"node {node}": (outcome, "") for node, outcome in nodes.items()}
+    assert record_of(name, records)[0] == word
 
 
 def test_an_audit_finds_the_functions_that_names_stand_for() -> None:

@@ -79,6 +79,16 @@ def test_a_row_without_tests_is_quarantined(tmp_path: Path):
     assert [row.reason for row in staged.quarantined] == ["no_tests"]
 
 
+def test_the_progress_of_pytest_is_no_test(tmp_path: Path):
+    """As in the rows pytest-5262 and pytest-7521 of SWE-bench Verified."""
+    names = ROWS[0]["PASS_TO_PASS"]
+    row = {**ROWS[0], "PASS_TO_PASS": ["[100%]", *names, "[ 83%]"]}
+    staged = [stage(written(tmp_path, [one]), "x") for one in (ROWS[0], row)]
+    plain, with_progress = (one.problems[0] for one in staged)
+    assert with_progress.repo == plain.repo
+    assert with_progress.row_digest == plain.row_digest
+
+
 def test_a_first_message_comes_from_the_row_the_file_beside_or_the_title(tmp_path: Path):
     (tmp_path / "queries.jsonl").write_text(
         json.dumps({"instance_id": ROWS[1]["instance_id"], "query": "Beside."}) + "\n"
