@@ -172,7 +172,8 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
     """Return variables that make this process and its children use Parley's own server.
 
-    None: the variable must be unset.
+    None: the variable must be unset. Prefect's client opens ALL_PROXY even for exempt addresses, and
+    fails on a SOCKS proxy. Requests to models never use ALL_PROXY.
     """
     exempt = [
         part
@@ -196,6 +197,8 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
         ),
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
+        "ALL_PROXY": None,
+        "all_proxy": None,
     }
 
 
