@@ -98,8 +98,8 @@ class StopReason(StrEnum):
     INFRA = "infra"
     """A machine or service failed. The episode is pending again."""
     NOT_ASKED = "not_asked"
-    """The files that the programs run in are missing, so nothing was asked. Once they exist, the
-    dialogue is another episode."""
+    """The files that the programs run in, or the reference that `control:gold` answers with, are
+    missing, so nothing was asked. Once they exist, the dialogue is another episode."""
     ENVIRONMENT_MISSING = "environment_missing"
     """The files that the programs run in exist, but their own tests fail, for example because
     packages are missing. Nothing was asked."""

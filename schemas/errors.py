@@ -23,6 +23,7 @@
     ├── DiskFull                  the disk is full; with room, the same command resumes
     ├── CorruptRows               the lake has rows that no version of Parley would have written
     └── AnswerMissing             a recording has no answer for this turn: an error of that episode
+        └── ReferenceMissing      the data have no reference for `control:gold` to answer with
 
 A message states the value, the place and the remedy. The command line prints `str(error)`.
 """
@@ -204,4 +205,11 @@ class AnswerMissing(ParleyError):
     """A recording has no answer for this turn.
 
     The episode ends with an error, and the run continues.
+    """
+
+
+class ReferenceMissing(AnswerMissing):
+    """The data have no reference answer for this turn, so `control:gold` gives none.
+
+    The episode ends, and its scores are missing because the data lack their source.
     """

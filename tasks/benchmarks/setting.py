@@ -250,8 +250,8 @@ class CastRequest:
 
 MakeCast = Callable[[CastRequest], Cast]
 """Function that returns the participants of a dialogue."""
-GoldAnswer = Callable[[Problem, int], str]
-"""Function that returns the answer of `control:gold` in a round (1-based)."""
+GoldAnswer = Callable[[Problem, int], str | None]
+"""Function that returns the answer of `control:gold` in a round (1-based). None: no reference."""
 UserTexts = Callable[[Dialog, Options], Sequence[str]]
 """Function that returns the text of each user message, as far as the dialog determines it."""
 HistoryOf = Callable[[Dialog, Options], HistoryPolicy | None]
@@ -280,9 +280,9 @@ def scripted_cast(subject: Participant, texts: Sequence[str], max_steps: int = M
     return Cast(subject, ScriptedUser(tuple(texts)), len(texts) + 1, max_steps)
 
 
-def fenced_reference(problem: Problem, turn: int) -> str:
-    """Return the reference code in a Python block, equal in each round."""
-    return f"```python\n{problem.reference_code}\n```"
+def fenced_reference(problem: Problem, turn: int) -> str | None:
+    """Return the reference code in a Python block, equal in each round. None without one."""
+    return f"```python\n{problem.reference_code}\n```" if problem.reference_code else None
 
 
 @dataclass(frozen=True)

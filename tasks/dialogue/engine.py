@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Step, StepKind, StopReason, ToolCall
-from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
+from schemas.errors import AnswerMissing, InfraError, ModelUnavailable, ReferenceMissing
 from schemas.problem import Problem
 from schemas.run import Sampling
 from tasks.language.chat_model import ChatRequest, Message, ToolSpec
@@ -203,6 +203,8 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
         try:
             has_steps_left = len(steps_since_message(steps)) < cast.max_steps
             step = await speaker.speak(now) if has_steps_left else _stop_at_step_limit(now, role)
+        except ReferenceMissing as missing:
+            return Ending(steps, StopReason.NOT_ASKED, str(missing))
         except AnswerMissing as missing:
             return Ending(steps, StopReason.SUBJECT_ERROR, str(missing))
         except InfraError as fault:

@@ -115,7 +115,7 @@ vLLM and llama.cpp report the time of the answer instead.
 def open_model(
     access: ModelAccess,
     *,
-    gold: Callable[[str, int], str] | None = None,
+    gold: Callable[[str, int], str | None] | None = None,
     environ: Mapping[str, str] | None = None,
     on_send: OnSend = ignore_send,
 ) -> ChatModel:

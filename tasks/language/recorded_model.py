@@ -24,7 +24,7 @@ from typing import Any
 
 from schemas.content_id import ID_LENGTH, text_digest
 from schemas.episode import ToolCall
-from schemas.errors import AnswerMissing, ConfigError, UsageError
+from schemas.errors import AnswerMissing, ConfigError, ReferenceMissing, UsageError
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion, prompt_text
 from tasks.language.endpoints.wire import valid_unicode
@@ -283,14 +283,22 @@ class ControlModel:
     """Model that answers from a function, without a network. See `ChatModel`."""
 
     identity: ModelIdentity
-    answer: Callable[[str, int], str]
-    """Returns the answer for (problem id, 1-based round)."""
+    answer: Callable[[str, int], str | None]
+    """Returns the answer for (problem id, 1-based round). None if the data have no reference."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request. See `ChatModel.complete`."""
-        return Completion(
-            content=self.answer(request.problem_id, request.turn), finish_reason="stop", n_calls=0
-        )
+        """Answer one request. See `ChatModel.complete`.
+
+        Raises:
+            ReferenceMissing: The data have no reference answer for this turn.
+        """
+        content = self.answer(request.problem_id, request.turn)
+        if content is None:
+            raise ReferenceMissing(
+                f"{self.identity.label}: the data have no reference answer for problem"
+                f" {request.problem_id!r}, turn {request.turn}"
+            )
+        return Completion(content=content, finish_reason="stop", n_calls=0)
 
     async def aclose(self) -> None:
         """Do nothing, since there is nothing to close."""

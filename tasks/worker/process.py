@@ -72,7 +72,7 @@ class RunState:
         self._reports, self._count = reports, count
         self._models: dict[ModelAccess, ChatModel] = {}
         self._opened: dict[ModelAccess, ChatModel] = {}
-        self._references: dict[str, list[Callable[[int], str]]] = {}
+        self._references: dict[str, list[Callable[[int], str | None]]] = {}
         self._stopped: Exception | None = None
 
     @cached_property
@@ -168,7 +168,7 @@ class RunState:
         return tuple(profiles)
 
     @contextmanager
-    def knowing(self, problem_id: str, reference: Callable[[int], str]) -> Iterator[None]:
+    def knowing(self, problem_id: str, reference: Callable[[int], str | None]) -> Iterator[None]:
         """Give control models a problem's reference answers while its episode is played.
 
         Args:

@@ -208,6 +208,7 @@ def test_exit_codes_are_those_of_the_contract():
         "ParleyError",
         "InfraError",
         "AnswerMissing",
+        "ReferenceMissing",
     }
 
 

@@ -65,10 +65,11 @@ def _unknown_metric(row: rule.Row, context: rule.CheckContext) -> str | None:
 
 @rule.no_fault("something_scored", "a run without any value measures nothing")
 def _all_unscored(row: rule.Row, context: rule.CheckContext) -> str | None:
+    reasons = sorted({str(r["unscored_reason"]) for r in row["rows"] if r["value"] is None})
     return (
         None
         if any(r["value"] is not None for r in row["rows"])
-        else f"none of {len(row['rows'])} scores has a value"
+        else f"none of {len(row['rows'])} scores has a value ({', '.join(reasons)})"
     )
 
 

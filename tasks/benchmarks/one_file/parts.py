@@ -175,13 +175,13 @@ class OneFile:
         """Return True if the dialog belongs to the setting."""
         return dict(dialog.labels)[SETTING] == setting
 
-    def gold_answer(self, problem: Problem, turn: int) -> str:
+    def gold_answer(self, problem: Problem, turn: int) -> str | None:
         """Return the reference: a program if tests run it, a diff for a repository, else a text."""
         is_program = (
             problem.instructions[0].suite.kind == "statements"
             and problem.instructions[0].suite != NO_TESTS
         )
-        return fenced_reference(problem, turn) if is_program else problem.reference_code
+        return fenced_reference(problem, turn) if is_program else problem.reference_code or None
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """Return the expected answers and the single score of the last one.

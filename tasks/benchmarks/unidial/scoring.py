@@ -158,9 +158,9 @@ def has_tests(dialog: Dialog) -> bool:
     )
 
 
-def gold_answer(problem: Problem, turn: int) -> str:
-    """Return the reference of a round, or "" if there is none."""
-    return json.loads(problem.reference_code).get(str(turn), "") if problem.reference_code else ""
+def gold_answer(problem: Problem, turn: int) -> str | None:
+    """Return the reference of a round, or None if there is none."""
+    return json.loads(problem.reference_code or "{}").get(str(turn))
 
 
 def test_runs(

@@ -66,7 +66,7 @@ class SpecSettings:
 class OpenSettings:
     """Settings of an open model. See `tasks.language.opening.open_model`."""
 
-    gold: Callable[[str, int], str] | None = None
+    gold: Callable[[str, int], str | None] | None = None
     environ: Mapping[str, str] | None = None
     on_send: OnSend = ignore_send
     """Callback for each request that a model at an endpoint sends."""

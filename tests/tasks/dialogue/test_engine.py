@@ -7,7 +7,7 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
-from schemas.errors import AnswerMissing, ModelUnavailable
+from schemas.errors import AnswerMissing, ModelUnavailable, ReferenceMissing
 from tasks.dialogue.engine import Cast, Ending, Stop, Transcript, play_dialogue
 from tests.tasks.dialogue.feedback_participants import DIALOG, PROBLEM
 
@@ -107,6 +107,11 @@ def test_a_fault_of_the_service_is_infra_and_keeps_what_was_said() -> None:
 def test_a_missing_answer_is_the_subjects_own_ending() -> None:
     ending, _ = play(Cast(fails(AnswerMissing("no line for turn 2")), asks(3), max_turns=9))
     assert (ending.stop_reason, ending.error) == (StopReason.SUBJECT_ERROR, "no line for turn 2")
+
+
+def test_a_missing_reference_is_a_gap_in_the_data_not_an_empty_answer() -> None:
+    ending, _ = play(Cast(fails(ReferenceMissing("no reference")), asks(3), max_turns=9))
+    assert (ending.stop_reason, ending.error) == (StopReason.NOT_ASKED, "no reference")
 
 
 def test_a_fault_of_our_own_is_raised_not_scored() -> None:

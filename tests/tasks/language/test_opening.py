@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import ConfigError, ModelUnavailable
+from schemas.errors import ConfigError, ModelUnavailable, ReferenceMissing
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.access import ModelAccess
 from tasks.language.model_spec import parse_model
@@ -67,6 +67,12 @@ def test_a_local_model_without_its_server_is_refused(provider: str) -> None:
 def test_gold_needs_a_benchmark_with_references() -> None:
     with pytest.raises(ConfigError, match="no reference answers"):
         open_model(parse_model("control:gold"))
+
+
+def test_gold_without_a_reference_gives_no_empty_answer() -> None:
+    model = open_model(parse_model("control:gold"), gold=lambda problem, turn: None)
+    with pytest.raises(ReferenceMissing, match="problem 'function/1', turn 1"):
+        asyncio.run(model.complete(ask()))
 
 
 def check(server: ModelServer, name: str = "mock", key: str | None = None) -> None:

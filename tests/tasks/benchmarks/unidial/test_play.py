@@ -210,7 +210,7 @@ def test_every_rubric_has_a_prompt_that_is_filled_and_a_form_that_hides_other_re
         texts = []
         for dialog in owners:
             problem, _ = dialogue(dialog.dialog_id)
-            answers = [gold_answer(problem, turn) for turn in dialog.generated_turns]
+            answers = [gold_answer(problem, turn) or "" for turn in dialog.generated_turns]
             episode, _ = play(dialog.dialog_id, answers)
             texts += judge_runs(JudgeRequest(name, problem, dialog, episode, {}))
         assert texts or name == "refinement_single_evaluation"
@@ -227,6 +227,13 @@ def test_gold_answers_keep_every_rule_that_needs_no_judge() -> None:
         }
         if needs_none or dialog.dialog_id == "mt_eval/2":
             rows = scores(
-                dialog.dialog_id, [gold_answer(problem, turn) for turn in dialog.generated_turns]
+                dialog.dialog_id,
+                [gold_answer(problem, turn) or "" for turn in dialog.generated_turns],
             )
             assert {row.value for row in rows} == {1.0}
+
+
+@pytest.mark.parametrize("setting", ["memorycode", "multi_if", "multi_challenge"])
+def test_gold_has_no_answer_where_the_data_have_no_references(setting: str) -> None:
+    problem, dialog = dialogue(f"{setting}/0")
+    assert {gold_answer(problem, turn) for turn in dialog.generated_turns} == {None}
