@@ -167,7 +167,7 @@ def _print_night(home: Home, lake: Lake, night: NightRecord) -> None:
     # A night's record counts from its first run, which begins when server and workers run.
     times = [datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds") for at in span]
     start, end = times or (night.started_at, night.finished_at)
-    print(f"Night {night.night_id}, {start} to {end or '... (interrupted)'}")
+    print(f"Night {night.night_id}, {start} to {end or '... (running or interrupted)'}")
     if span:
         overlap = "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
         print(f"took {span[1] - span[0]:.1f} s, from its first stage to its last{overlap}")
@@ -213,7 +213,7 @@ def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> M
 
 
 def _span(lake: Lake, night_id: str) -> tuple[float, float] | tuple[()]:
-    """Return start of a night's first stage and end of its last; nothing if it was interrupted."""
+    """Return start of a night's first stage and end of its last; nothing if it has not ended."""
     times = [
         (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
         for t in _times(lake, night_id)
@@ -224,7 +224,7 @@ def _span(lake: Lake, night_id: str) -> tuple[float, float] | tuple[()]:
 def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
     """Return a map from run to stage to seconds. The empty run id stands for the night itself.
 
-    The map is empty if the night was interrupted.
+    The map is empty if the night runs or was interrupted.
     """
     by_run: dict[str, dict[str, float]] = {}
     for time in _times(lake, night_id):
@@ -258,7 +258,7 @@ def withheld_lines(home: Home, run_id: str) -> list[str]:
 
 
 def _find(lake: Lake, prefix: str | None) -> NightRecord:
-    """Return a night. An interrupted night has no record, so its runs tell of it."""
+    """Return a night. One that runs or was interrupted has no record: its runs tell of it."""
     nights = {night.night_id: night for night in lake.read("nights", NightRecord)}
     for run in lake.read("runs", RunRecord):
         night = nights.get(run.night_id)

@@ -10,6 +10,9 @@ from flows.text.night import show_night
 from schemas.night.work import StageTime
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
+from tests.flows.text.test_work import work
+from tests.tasks.planning.test_why_rerun import record, with_
+from tests.warehouse.small_run import write_part
 
 NIGHT = "20261124T020000-0001"
 
@@ -61,3 +64,12 @@ def test_a_run_that_could_not_be_planned_is_told_with_its_reason(
     show_night(home, None, json_output=True)
     (lost,) = json.loads(capsys.readouterr().out)["failed"]
     assert (lost["reason"], lost["seconds"]) == ("no such\x1b data", {})
+
+
+def test_a_night_without_an_end_may_still_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = record(with_(seed=0), work=work())
+    write_part(tmp_path, "runs", [run], "run", benchmark="b", model="m", run_id=run.run_id)
+    show_night(Home(tmp_path), run.night_id, json_output=False)
+    assert capsys.readouterr().out.splitlines()[0].endswith("to ... (running or interrupted)")
