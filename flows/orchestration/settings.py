@@ -172,8 +172,8 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
     """Return variables that make this process and its children use Parley's own server.
 
-    None: the variable must be unset. Prefect's client opens ALL_PROXY even for exempt addresses, and
-    fails on a SOCKS proxy. Requests to models never use ALL_PROXY.
+    None: the variable must be unset. Prefect's client fails on a SOCKS proxy in ALL_PROXY, even for
+    exempt addresses. Requests to models never use ALL_PROXY.
     """
     exempt = [
         part
@@ -195,10 +195,8 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": os.environ.get(
             "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL"
         ),
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
-        "ALL_PROXY": None,
-        "all_proxy": None,
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), no_proxy),
+        **dict.fromkeys(("ALL_PROXY", "all_proxy")),
     }
 
 
