@@ -28,6 +28,7 @@ bigcodebench) # three packages have no wheel
   target=.venv/share/parley/bigcodebench
   rm -rf $target
   sh .ci/packages.sh .venv/bin/python --no-deps --target $target --requirement "$lock"
+  touch $target/.installed # sandboxes use the folder only with this file: a killed installation has none
   ;;
 openhands | mini-swe-agent) # the lock's version of Python comes first
   case $name in openhands) make_agent_environment 3.12 3.13 ;; *) make_agent_environment 3.11 3.12 3.13 3.10 ;; esac

@@ -3,6 +3,7 @@ Parley.
 """
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -72,3 +73,16 @@ def test_an_environment_counts_once_its_installation_is_complete(
     assert environment_folders("thing") == ()
     (folder / INSTALLED).touch()
     assert environment_folders("thing") == (str(folder),)
+
+
+def test_the_installed_environment_has_the_mark_that_sandboxes_look_for(tmp_path: Path) -> None:
+    script = Path(__file__).parents[3] / ".ci" / "extra.sh"
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "packages.sh").write_text('mkdir -p "$4"')
+    (tmp_path / "requirements-bigcodebench.lock").write_text("thing==1.0\n")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    subprocess.run(("sh", script, "bigcodebench"), cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / ".venv/share/parley/bigcodebench" / INSTALLED).is_file()
