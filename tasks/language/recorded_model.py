@@ -275,7 +275,6 @@ class RecordedModel:
 
     async def aclose(self) -> None:
         """Do nothing, since there is nothing to close."""
-        pass
 
 
 @dataclass(frozen=True)
