@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 import typer
-from typer._click.core import ParameterSource
 
 from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
 from flows.cli.commands.role_options import (
@@ -288,7 +287,8 @@ def run(
     request = request.trusting(ca_file) if ca_file else request
     refuse_needless_models(request)
     for flag in _OF_PROGRAMS:
-        if context.get_parameter_source(flag) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(flag)
+        if source is not None and source.name == "COMMANDLINE":
             refuse_needless(request.benchmark.name, "sandbox", f"--{flag.replace('_', '-')}")
     caps = parse_budget(budget or [])
     evaluate(
