@@ -42,6 +42,8 @@ class EndpointProfile(Frozen):
     reasoning_tags: str = "auto"
     """Tags around thoughts in an answer's text, used if the user names none (see
     `Sampling.reasoning_tags`)."""
+    returns_reasoning: bool = added_later(False)
+    """True if the endpoint wants an assistant's earlier thoughts back in requests with tools."""
     thoughts: tuple[str, ...] = ()
     """Places where thoughts were found, sorted: names of fields, `content` for a list of parts,
     `tags` for tags in the text."""
@@ -62,6 +64,7 @@ class EndpointProfile(Frozen):
             "refused": tuple(sorted({*self.refused, *other.refused})),
             "takes_schema": self.takes_schema and other.takes_schema,
             "takes_tools": self.takes_tools and other.takes_tools,
+            "returns_reasoning": self.returns_reasoning or other.returns_reasoning,
         }
         if other.token_limit_name != "max_tokens":
             update["token_limit_name"] = other.token_limit_name
@@ -73,7 +76,8 @@ class EndpointProfile(Frozen):
     def adaptations(self) -> tuple[str, ...]:
         """Differences that the profile makes to requests, as the tables show them."""
         without = tuple(f"without {name}" for name in self.refused)
-        return without + (("merged messages",) if self.messages == "merged" else ())
+        merged = ("merged messages",) if self.messages == "merged" else ()
+        return (*without, *merged, *(("reasoning sent back",) if self.returns_reasoning else ()))
 
 
 Float32 = NewType("Float32", float)

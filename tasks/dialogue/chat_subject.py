@@ -12,7 +12,7 @@ from schemas.episode import SCRIPTED, TOO_LONG, Step, StepKind, StopReason, Tool
 from schemas.run import Sampling
 from tasks.dialogue.engine import Participant, Stop, Transcript
 from tasks.dialogue.tools import Tool, observe
-from tasks.language.chat_model import ChatModel, Completion, Message
+from tasks.language.chat_model import ChatModel, Completion, Message, message_of
 
 REFUSALS = MappingProxyType(
     {
@@ -140,11 +140,7 @@ def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message
 
 def _render(steps: Iterable[Step]) -> tuple[Message, ...]:
     """Return messages, tool calls and observations. Artifacts are visible only to their reader."""
-    return tuple(
-        Message(s.role, s.content, s.calls, s.call_id)
-        for s in steps
-        if s.kind is not StepKind.ARTIFACT
-    )
+    return tuple(message_of(step) for step in steps if step.kind is not StepKind.ARTIFACT)
 
 
 Texts = Mapping[tuple[int, Role], str]

@@ -24,6 +24,13 @@ class Message:
     """Tool calls of an assistant's message."""
     call_id: str | None = None
     """Id of the call that a tool's message answers."""
+    reasoning: str = ""
+    """Thoughts before an assistant's message. Sent only with tools, to endpoints that demand it."""
+
+
+def message_of(step: Step) -> Message:
+    """Return a step of a dialogue as a message of a later prompt."""
+    return Message(step.role, step.content, step.calls, step.call_id, step.reasoning or "")
 
 
 @dataclass(frozen=True, slots=True)

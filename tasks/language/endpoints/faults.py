@@ -89,6 +89,7 @@ class Fault:
     - `no_tools`: retry immediately, with the tools described as text.
     - `parameter`: retry immediately, without the request field named in `parameter`.
     - `merged_messages`: retry immediately, with the messages in the merged form.
+    - `reasoning_wanted`: retry immediately, with the assistant's earlier thoughts.
     - `permanent`: do not retry.
     - `context_length`, `content_filter`: do not retry. The endpoint rejected the conversation,
       which counts as an answer.
@@ -102,6 +103,7 @@ class Fault:
         "no_tools",
         "parameter",
         "merged_messages",
+        "reasoning_wanted",
         "permanent",
         "context_length",
         "content_filter",
@@ -184,6 +186,8 @@ def _bad_request_fault(status: int, text: str, message: str, sent: Mapping[str, 
         return Fault("context_length", message, status)
     if find_words("refused", text):
         return Fault("content_filter", message, status)
+    if _wants_reasoning(text, sent):
+        return Fault("reasoning_wanted", message, status)
     parameter = refused_parameter(text)
     if parameter in sent and parameter in DROPPABLE:
         return Fault("parameter", message, status, parameter=parameter)
@@ -197,6 +201,15 @@ def _bad_request_fault(status: int, text: str, message: str, sent: Mapping[str, 
 def _wants_merged(text: str, sent: Mapping[str, Any]) -> bool:
     """Return True if a chat template rejected roles or an order that the merged form changes."""
     return bool(find_words("merged_messages", text)) and not is_merged(sent.get("messages", ()))
+
+
+def _wants_reasoning(text: str, sent: Mapping[str, Any]) -> bool:
+    """Return True if a request with tools was rejected since it lacks the assistant's thoughts."""
+    return (
+        "tools" in sent
+        and not any({"reasoning", "reasoning_content"} & {*m} for m in sent.get("messages", ()))
+        and bool(find_words("reasoning_wanted", text))
+    )
 
 
 def _request_remedy(parameter: str | None, sent: Mapping[str, Any]) -> str:

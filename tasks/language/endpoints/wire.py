@@ -20,6 +20,7 @@ import orjson
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
+from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
 from schemas.run import EndpointProfile
@@ -51,7 +52,8 @@ def request_body(
     temperature: it would change nothing, and many endpoints reject it.
     """
     sampling = request.sampling
-    messages = [_message(m) for m in request.messages]
+    thoughts = profile.reasoning_fields[0] if profile.returns_reasoning and request.tools else ""
+    messages = [_message(m, thoughts) for m in request.messages]
     body: dict[str, Any] = {
         "model": model,
         "messages": merged(messages) if profile.messages == "merged" else messages,
@@ -86,8 +88,10 @@ def request_body(
     return body
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message, thoughts: str) -> dict[str, Any]:
     body: dict[str, Any] = {"role": message.role.value, "content": message.content}
+    if thoughts and message.role is Role.ASSISTANT:
+        body[thoughts] = message.reasoning
     if message.calls:
         body["tool_calls"] = [
             {
@@ -292,6 +296,8 @@ def adapt(profile: EndpointProfile, fault: Fault) -> EndpointProfile | None:
             return profile.model_copy(update={"takes_tools": False})
         case "parameter":
             return profile.without(fault.parameter)
+        case "reasoning_wanted":
+            return profile.model_copy(update={"returns_reasoning": True})
         case "merged_messages" if profile.messages != "native":
             return profile.model_copy(update={"messages": "merged"})
         case _:

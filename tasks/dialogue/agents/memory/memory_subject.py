@@ -31,7 +31,7 @@ from tasks.dialogue.agents.memory.contract import (
 from tasks.dialogue.chat_subject import ChatSubject, messages_of, without_calls
 from tasks.dialogue.engine import Stop, Transcript
 from tasks.dialogue.tools import observe
-from tasks.language.chat_model import Message
+from tasks.language.chat_model import Message, message_of
 from tasks.language.prompt import PromptTexts, fill
 
 if TYPE_CHECKING:
@@ -303,13 +303,10 @@ class MemorySubject:
                 memories="\n\n".join(self._recalled.memories),
                 question=question,
             )
-        calls = (
-            step
+        tool_messages = (
+            message_of(step)
             for step in transcript.turn_steps
             if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION)
-        )
-        tool_messages = (
-            Message(step.role, step.content, step.calls, step.call_id) for step in calls
         )
         return (*system, *recent, Message(Role.USER, question), *tool_messages)
 

@@ -19,7 +19,7 @@ from tasks.dialogue.agents.repository.labels import CALL, DROPPED, EMPTY, MALFOR
 from tasks.dialogue.agents.repository.tools import SENT
 from tasks.dialogue.engine import Transcript
 from tasks.dialogue.tools import DialogueWorkspace
-from tasks.language.chat_model import Completion, Message
+from tasks.language.chat_model import Completion, Message, message_of
 
 _LEFT_OUT = "[an old observation, left out since the context is full]"
 _SAID_NOTHING = "[{answers} empty. Call a tool, write to the user, or call finish.]"
@@ -172,7 +172,7 @@ def prompt_of(system: str, transcript: Transcript, n_dropped: int) -> Prompt:
             messages[message_index] = replace(messages[message_index], content=step.content)
             message_index = None
         else:
-            messages.append(Message(step.role, step.content, step.calls, step.call_id))
+            messages.append(message_of(step))
     return Prompt(tuple(messages), len(left_out), len(indices) - len(left_out))
 
 

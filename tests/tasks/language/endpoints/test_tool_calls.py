@@ -70,6 +70,23 @@ def test_a_request_carries_tools_calls_and_results() -> None:
     assert not {"tools", "response_format"} & set(request_body("m", ask()))
 
 
+def test_thoughts_go_back_to_an_endpoint_that_demands_them() -> None:
+    """DeepSeek and Moonshot refuse calls of thinking models in a history without their thoughts."""
+    wanted = Reply(
+        status=400,
+        message="Missing `reasoning_content` field in the assistant message at message index 1.",
+    )
+    history = (*REQUEST.messages, replace(AFTER.messages[1], reasoning="I think."), *AFTER.messages)
+    with model_server([wanted, Reply(content="done")]) as server:
+        answer = complete(server, replace(REQUEST, messages=history))
+        sent = [
+            [message.get("reasoning_content") for message in body["messages"]]
+            for body in server.bodies
+        ]
+    assert (answer.content, answer.adapted) == ("done", ("reasoning sent back",))
+    assert sent == [[None] * 5, [None, "I think.", None, "", None]]
+
+
 def test_an_answer_schema_is_sent() -> None:
     body = request_body("m", replace(ask(), answer_schema={"type": "object"}))
     assert body["response_format"]["type"] == "json_schema"

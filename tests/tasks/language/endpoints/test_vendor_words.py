@@ -89,6 +89,10 @@ MESSAGES = {
         "llama.cpp": [
             "the request exceeds the available context size. try increasing the context size"
         ],
+        "LM Studio": [
+            "The number of tokens to keep from the initial prompt is greater than the context length",
+            "Trying to keep the first 5000 tokens when context the overflows.",
+        ],
         "Anthropic": [
             "prompt is too long: 210000 tokens > 200000 maximum",
             "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
@@ -148,6 +152,16 @@ MESSAGES = {
         "xAI": ["Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE"],
         "Bedrock": ["The request was blocked by our content filters."],
     },
+    "reasoning_wanted": {
+        "DeepSeek": [
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+            "Missing `reasoning_content` field in the assistant message at message index 2.",
+        ],
+        "Moonshot": [
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at"
+            " index 2"
+        ],
+    },
     "merged_messages": {
         "Gemma": ["System role not supported"],
         "OpenAI": [
@@ -172,6 +186,7 @@ MESSAGES = {
 KINDS = {
     "context_length": "context_length",
     "refused": "content_filter",
+    "reasoning_wanted": "reasoning_wanted",
     "merged_messages": "merged_messages",
 }
 
@@ -201,7 +216,8 @@ def test_a_refused_parameter_is_named_in_each_vendor_s_words(
     ],
 )
 def test_each_vendor_s_words_are_known(kind: str, vendor: str, message: object) -> None:
-    assert read_fault(400, body_of(message), {}, SENT).kind == KINDS[kind]
+    sent = {**SENT, "tools": []} if kind == "reasoning_wanted" else SENT
+    assert read_fault(400, body_of(message), {}, sent).kind == KINDS[kind]
 
 
 @pytest.mark.parametrize(
