@@ -19,6 +19,8 @@ from tasks.storage.staged_rows import context_of
 
 SHOWN_OF_AN_END = 1000
 """Number of characters that a transcript shows at each end of a long observation."""
+SHOWN_OF_AN_ID = 80
+"""Number of characters that a transcript shows of a call's id, which may hold a signature."""
 SHOWN_OF_A_THOUGHT = 200
 """Number of characters that a transcript shows of the first line of a model's reasoning."""
 
@@ -158,11 +160,14 @@ def step_text(step: Step, *facts_before: str, note: str = "") -> str:
     if step.finish_reason:
         facts.append(step.finish_reason)
     if step.call_id is not None:
-        facts.append(step.call_id)
+        facts.append(step.call_id[:SHOWN_OF_AN_ID])
     if step.tree is not None:
         facts.append(f"tree {step.tree[:12]}")
     content = step.content if step.kind is StepKind.MESSAGE else clipped(step.content)
-    calls = [f"→ {call.name} ({call.call_id}): {clipped(call.arguments)}" for call in step.calls]
+    calls = [
+        f"→ {call.name} ({call.call_id[:SHOWN_OF_AN_ID]}): {clipped(call.arguments)}"
+        for call in step.calls
+    ]
     reasoning = [f"[reasoning] {folded(step.reasoning)}"] if step.reasoning else []
     return "\n".join(
         (

@@ -9,7 +9,7 @@ from schemas.episode import ToolCall
 from schemas.run import EndpointProfile
 from tasks.language.chat_model import CUT_OFF, UNREADABLE, ChatRequest, Completion
 from tasks.language.endpoints.answer_text import AUTO, Thought, calls_in, without_reasoning
-from tasks.language.endpoints.wire import valid_unicode
+from tasks.language.endpoints.wire import SIGNATURE, valid_unicode
 
 REFUSED = "content_filter"
 """Finish reason of an empty answer to a prompt that the endpoint or the model rejected."""
@@ -244,11 +244,19 @@ def _calls(listed: Any) -> tuple[ToolCall, ...]:
             else json.dumps({} if value is None else value, ensure_ascii=False)
         )
         call_id = (_string(call.get("id")) if isinstance(call, dict) else None) or f"call_{number}"
+        call_id += _signature(call)
         name = valid_unicode(function["name"])
         calls.append(
             ToolCall(call_id=valid_unicode(call_id), name=name, arguments=valid_unicode(arguments))
         )
     return tuple(calls)
+
+
+def _signature(call: Any) -> str:
+    """Return Google's signature of the thoughts before a call, after its mark, or ""."""
+    for name in ("extra_content", "google", "thought_signature"):
+        call = call.get(name) if isinstance(call, dict) else None
+    return f"{SIGNATURE}{call}" if call and isinstance(call, str) else ""
 
 
 def _parts(content: Any) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
+from schemas.episode import ToolCall
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import plain_line
 from schemas.run import EndpointProfile
@@ -30,6 +31,11 @@ from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.request_parts import fields_to_send, merged
 
 _NATIVE = EndpointProfile()
+SIGNATURE = "#thought_signature="
+"""Mark between a call's id and Google's signature of the thoughts before the call.
+
+Gemini refuses a history of calls without it. It is opaque, so that a step stores it with the id.
+"""
 
 
 def json_bytes(body: Mapping[str, Any]) -> bytes:
@@ -93,17 +99,21 @@ def _message(message: Message, thoughts: str) -> dict[str, Any]:
     if thoughts and message.role is Role.ASSISTANT:
         body[thoughts] = message.reasoning
     if message.calls:
-        body["tool_calls"] = [
-            {
-                "id": c.call_id,
-                "type": "function",
-                "function": {"name": c.name, "arguments": object_text(c.arguments)},
-            }
-            for c in message.calls
-        ]
+        body["tool_calls"] = [_call(call) for call in message.calls]
     if message.call_id is not None:
-        body["tool_call_id"] = message.call_id
+        body["tool_call_id"] = message.call_id.partition(SIGNATURE)[0]
     return body
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    call_id, _, signature = call.call_id.partition(SIGNATURE)
+    body = {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": object_text(call.arguments)},
+    }
+    extra = {"extra_content": {"google": {"thought_signature": signature}}} if signature else {}
+    return body | extra
 
 
 def object_text(arguments: str) -> str:

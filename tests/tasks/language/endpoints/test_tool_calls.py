@@ -120,6 +120,23 @@ def test_calls_are_read_as_careless_servers_write_them(call: object, read: ToolC
     assert read_answer(json.dumps(body).encode()).calls == (read,)
 
 
+def test_a_signature_of_thoughts_goes_back_with_its_call() -> None:
+    """Gemini refuses a history of calls without the signatures that it gave."""
+    call = {
+        "id": "z",
+        "type": "function",
+        "function": {"name": "read", "arguments": "{}"},
+        "extra_content": {"google": {"thought_signature": "c2ln=#"}},
+    }
+    body = {"choices": [{"message": {"content": None, "tool_calls": [call, {**call, "id": "y"}]}}]}
+    calls = read_answer(json.dumps(body).encode()).calls
+    result = Message(Role.TOOL, "x = 3", call_id=calls[0].call_id)
+    history = (*REQUEST.messages, Message(Role.ASSISTANT, "", calls), result)
+    _, assistant, tool = request_body("m", replace(REQUEST, messages=history))["messages"]
+    assert assistant["tool_calls"] == [call, {**call, "id": "y"}]
+    assert tool["tool_call_id"] == "z"
+
+
 @pytest.mark.parametrize(
     "call", [{"id": "a"}, {"id": "a", "function": {"name": " "}}, {"id": "a", "function": "read"}]
 )
