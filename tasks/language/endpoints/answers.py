@@ -155,13 +155,15 @@ def _output_tokens(usage: Mapping[str, Any], thoughts: int | None) -> int | None
     """Return the tokens of an answer including reasoning, as vendors bill them.
 
     OpenAI, DeepSeek and vLLM include reasoning in `completion_tokens`. xAI counts it separately:
-    the total is then the sum of all three counts.
+    the total is then the sum of all three counts. Gemini counts it only in the total.
     """
     completion, prompt, total = (
         _count(usage.get(name)) for name in ("completion_tokens", "prompt_tokens", "total_tokens")
     )
-    if not thoughts or completion is None:
+    if completion is None or thoughts == 0:
         return completion
+    if thoughts is None:
+        return completion if prompt is None or total is None else max(completion, total - prompt)
     is_beside = thoughts > completion or (
         prompt is not None and total == prompt + completion + thoughts
     )

@@ -148,12 +148,15 @@ def test_two_models_of_one_address_send_their_own_headers() -> None:
             95,
             90,
         ),
+        ({"completion_tokens": 198, "prompt_tokens": 20, "total_tokens": 623}, 603, None),
+        ({"completion_tokens": 198, "prompt_tokens": 20, "total_tokens": 218}, 198, None),
+        ({"completion_tokens": 198, "total_tokens": 623}, 198, None),
         ({"completion_tokens": 10, "reasoning_tokens": 0}, 10, 0),
         ({"reasoning_tokens": 7}, None, 7),
     ],
 )
 def test_output_tokens_hold_the_thoughts_once(
-    usage: dict[str, int], output: int | None, thoughts: int
+    usage: dict[str, int], output: int | None, thoughts: int | None
 ) -> None:
     body = {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage}
     answer = read_answer(json_bytes(body))
