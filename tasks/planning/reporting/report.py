@@ -14,6 +14,7 @@ from schemas.night.decision import ComparisonRule, Decision
 from schemas.night.work import RunWork
 from schemas.outside.display import LAST_FAULT
 from schemas.verdict import JudgeVerdict
+from tasks.dialogue.agents.repository.labels import ENDED, has_label
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
@@ -134,7 +135,7 @@ def with_counts(
         answers = [
             step
             for step in episode.messages
-            if step.role is Role.ASSISTANT and not step.is_scripted
+            if step.role is Role.ASSISTANT and not step.is_scripted and not has_label(step, ENDED)
         ]
         n_answers += len(answers)
         counts.update(

@@ -1,8 +1,10 @@
 from collections.abc import Sequence
 
 from schemas.audit import AuditCounts
-from schemas.episode import Episode, Score, StopReason, UnscoredReason
+from schemas.dialog import Role
+from schemas.episode import Episode, Score, Step, StopReason, UnscoredReason
 from schemas.lake.records import QualityCheck
+from tasks.dialogue.agents.repository.labels import ENDED, FINISHED
 from tasks.planning.reporting.report import forged_because, with_counts, withheld_because
 from tests.tasks.planning.test_why_rerun import record
 
@@ -71,6 +73,16 @@ def test_an_episode_with_several_faults_counts_once() -> None:
         RECORD, 2, [episode("a", StopReason.INFRA), episode("b")], scores
     )
     assert (n_faulty, found.n_infra, found.n_unscored) == (1, 1, 2)
+
+
+def test_the_end_of_an_agent_s_work_is_no_empty_answer() -> None:
+    steps = tuple(
+        Step(turn=turn, role=Role.ASSISTANT, content="", labels=labels)
+        for turn, labels in ((1, ()), (2, ((ENDED, FINISHED),)))
+    )
+    played = episode("a").model_copy(update={"steps": steps})
+    counted, _, n_answers = with_counts(RECORD, 1, [played], [])
+    assert (counted.n_empty, n_answers) == (1, 1)
 
 
 def test_a_ratio_that_has_no_denominator_is_no_fault() -> None:
