@@ -60,6 +60,7 @@ def test_an_unwilling_endpoint_is_described(home: Path) -> None:
         "refused": ["temperature"],
         "token_limit_name": "max_completion_tokens",
         "takes_schema": False,
+        "returns_reasoning": False,
         "takes_tools": False,
         "messages": "merged",
         "reasoning_fields": ["reasoning_content", "reasoning"],
