@@ -20,7 +20,7 @@ from sandbox.host.abandoned import end_abandoned
 from schemas.errors import DiskFull, RunsFailed, UsageError
 from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
-from tasks.planning.dataset import DatasetCache, files_line
+from tasks.planning.dataset import DatasetCache, files_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_night
 from tasks.planning.reporting.report import (
@@ -185,11 +185,7 @@ def _preflight(
     from tasks.planning.environment_check import environment_lines
 
     require_room(home.path)
-    lines = [
-        files_line(plan.staged, plan.benchmark.name)
-        for plan in plans
-        if plan.request.benchmark.data
-    ]
+    lines = files_lines((p.benchmark.name, p.staged) for p in plans if p.request.benchmark.data)
     lines += [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(
         [*lines, *(plan.skipped.skipped_line for plan in plans if plan.skipped)]

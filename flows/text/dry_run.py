@@ -16,7 +16,7 @@ from flows.text.records import print_rows
 from schemas.errors import ParleyError, RunsFailed
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
-from tasks.planning.dataset import files_line
+from tasks.planning.dataset import files_lines
 from tasks.planning.plan import RunPlan, plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
@@ -101,11 +101,7 @@ def _print_estimates(
     for line in (
         *hours_lines(estimates),
         *_audit_lines(estimates),
-        *dict.fromkeys(
-            files_line(plan.staged, plan.benchmark.name)
-            for plan in plans
-            if plan.request.benchmark.data
-        ),
+        *files_lines((p.benchmark.name, p.staged) for p in plans if p.request.benchmark.data),
         *dict.fromkeys(plan.skipped.skipped_line for plan in plans if plan.skipped),
     ):
         print(line)

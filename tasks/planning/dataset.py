@@ -287,6 +287,12 @@ def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Sta
     )
 
 
+def files_lines(datasets: Iterable[tuple[str, Staged]]) -> list[str]:
+    """Return the line of each dataset's files, given as (benchmark, staged data), once."""
+    each = {(benchmark, id(staged)): staged for benchmark, staged in datasets}
+    return list(dict.fromkeys(files_line(staged, name) for (name, _), staged in each.items()))
+
+
 def files_line(staged: Staged, benchmark: str) -> str:
     """Return a line that names the files of the rows, and files without a valid row."""
     read = Counter[str](staged.problems.table(["source_file"])["source_file"].to_pylist())
